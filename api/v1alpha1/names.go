@@ -1,0 +1,85 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Group is the API group of every Fairslice object and the prefix of every
+// label, annotation, gate and resource that users or components write.
+const Group = "fairslice.io"
+
+// Resources that a container may ask for, each an extended resource of whole
+// units.
+const (
+	// ResourceWholeGPU asks for whole GPUs, one unit each. The name is
+	// configurable; this is the default.
+	ResourceWholeGPU = "nvidia.com/gpu"
+	// ResourceGPUSlice asks for hundredths of one GPU: its memory (hard) and
+	// its compute (share). Above 100 it must be a multiple of 100, unless
+	// AnnotationGPUCount spreads it.
+	ResourceGPUSlice = Group + "/gpu-slice"
+	// ResourceGPUMemory asks for GiB of one GPU, whatever its model.
+	ResourceGPUMemory = Group + "/gpu-memory"
+	// ResourceQueued is the marker (always "1") that the admission policy adds
+	// to a queued pod's first container, so that the extender's interest is
+	// exactly the queued pods. No device plugin registers it; the kubelet
+	// ignores it.
+	ResourceQueued = Group + "/queued"
+)
+
+// Labels that users set.
+const (
+	// LabelQueue names the queue of a pod; on a namespace, the default queue
+	// of its pods. The key is configurable; this is the default.
+	LabelQueue = Group + "/queue"
+	// LabelPodGroup names the PodGroup (of the pod's namespace) that a pod
+	// belongs to.
+	LabelPodGroup = Group + "/pod-group"
+	// LabelSubGroup names the sub-group of the PodGroup that a pod belongs to.
+	LabelSubGroup = Group + "/sub-group"
+	// LabelPreemptible is "true" or "false" and overrides what the pod's
+	// priority says about being a victim.
+	LabelPreemptible = Group + "/preemptible"
+)
+
+// GateQueue is the scheduling gate that holds a pod until the plan places it.
+const GateQueue = Group + "/queue"
+
+// Annotations on pods.
+const (
+	// AnnotationGPUCount spreads each container's slice or memory request
+	// evenly over that many GPUs of one node: "2" with gpu-slice: 50 takes 25
+	// of two GPUs.
+	AnnotationGPUCount = Group + "/gpu-count"
+	// AnnotationGPUAssignment holds an Assignment in JSON. Only the control
+	// plane and the device plugin write it.
+	AnnotationGPUAssignment = Group + "/gpu-assignment"
+	// AnnotationNodePlacement is "pack" (default) or "spread": how nodes are
+	// chosen for this pod.
+	AnnotationNodePlacement = Group + "/node-placement"
+	// AnnotationGPUPlacement is "pack" (default) or "spread": how GPUs of a
+	// node are chosen for this pod.
+	AnnotationGPUPlacement = Group + "/gpu-placement"
+	// AnnotationMinIsolation is the weakest isolation level (see
+	// LabelGPUIsolation) that the pod accepts.
+	AnnotationMinIsolation = Group + "/min-gpu-isolation"
+)
+
+// Labels and annotations that the device plugin writes on its node.
+const (
+	// AnnotationGPUs holds the node's Inventory in JSON.
+	AnnotationGPUs = Group + "/gpus"
+	// LabelGPUModel is the model of the node's GPUs as a label value, for
+	// example "NVIDIA-A100-SXM4-40GB"; "mixed" when they differ.
+	LabelGPUModel = Group + "/gpu.model"
+	// LabelGPUCount is the number of GPUs that the plugin serves.
+	LabelGPUCount = Group + "/gpu.count"
+	// LabelGPUMemory is the usable memory of the smallest GPU, in MiB.
+	LabelGPUMemory = Group + "/gpu.memory"
+	// LabelGPUIsolation is the strongest isolation level that the node offers:
+	// mig, cgroup, mps, intercept, watch or none.
+	LabelGPUIsolation = Group + "/gpu-isolation"
+)
+
+// DefaultQueue is the queue of pods that ask for GPU and name no queue, if a
+// Queue of that name exists.
+const DefaultQueue = "default"

@@ -1,0 +1,86 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/model"
+)
+
+// Plan is everything that one cycle decided. Slices are in decision order,
+// equal for equal clusters.
+type Plan struct {
+	// Placements of pods, those that can start now and those that wait for
+	// room which is being released or which Evictions release.
+	Placements []Placement
+	// Evictions each belong to a placement that they make possible, except
+	// those of stale gangs.
+	Evictions []Eviction
+	// Withdrawn are UIDs of Promised pods whose promise no longer holds (node
+	// gone, gang short, limit lowered): their room is free again.
+	Withdrawn []string
+	// Waits covers every workload with pods that the plan does not place, in
+	// queue order.
+	Waits []Wait
+	// Queues reports every queue, parents before children, then by name.
+	Queues []QueueReport
+}
+
+// Placement gives a pod its place.
+type Placement struct {
+	Pod      string // UID
+	Workload string
+	Node     string
+	GPUs     []model.HeldGPU
+	// Awaits are UIDs of the releasing or evicted pods whose room the whole
+	// gang waits for; empty when the pod can be bound now.
+	Awaits []string
+}
+
+// Rule is the reason in kind for an eviction.
+type Rule string
+
+// Rules that evict.
+const (
+	RuleReclaim     Rule = "reclaim"
+	RulePreempt     Rule = "preempt"
+	RuleConsolidate Rule = "consolidate"
+	RuleStaleGang   Rule = "staleGang"
+)
+
+// Eviction takes a pod's place away.
+type Eviction struct {
+	Pod      string // UID
+	Workload string
+	Rule     Rule
+	// For is the claimant workload; "" for stale gangs.
+	For string
+	// MoveTo is the victim's proven and held new place, nil if it has none.
+	MoveTo *Placement
+	// Reason says who takes the place, by which rule and with which numbers.
+	Reason explain.Reason
+}
+
+// Wait is a workload of which some pods have no place.
+type Wait struct {
+	Workload string
+	Queue    string
+	// Position in its queue, from 1.
+	Position int
+	// Pods are the UIDs that wait.
+	Pods   []string
+	Reason explain.Reason
+}
+
+// QueueReport is a queue's account at the end of the cycle, placements that
+// can start now included.
+type QueueReport struct {
+	Name, Parent            string
+	FairShare               model.Quantities
+	Allocated               model.Quantities
+	AllocatedNonPreemptible model.Quantities
+	Requested               model.Quantities
+	PendingPods             int
+	PendingWorkloads        int
+}

@@ -268,8 +268,8 @@ type Pod struct {
 	// Node and Held are set in states that hold room. A pod in such a state
 	// with claims but no Held gets free GPUs of its node booked for it, lowest
 	// IDs first.
-	Node string
-	Held []HeldGPU
+	Node    string
+	Held    []HeldGPU
 	Request Quantities // cpu, memory, MIG, extended; the pod slot is implied
 	Claims  []GPUClaim
 	// NodeTerms are alternatives; every Requirement of one must hold. Empty

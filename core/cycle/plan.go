@@ -36,6 +36,9 @@ type Placement struct {
 	// Awaits are UIDs of the releasing or evicted pods whose room the whole
 	// gang waits for; empty when the pod can be bound now.
 	Awaits []string
+	// Kept is true for a promise of an earlier plan that stays where it is; only
+	// Awaits may have changed.
+	Kept bool
 }
 
 // Rule is the reason in kind for an eviction.

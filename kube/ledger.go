@@ -32,13 +32,14 @@ func (l *Ledger) Assume(uid, node string) (assignment string, err error) {
 // ConfirmBound notes that the API server took the bind.
 func (l *Ledger) ConfirmBound(uid string) {}
 
-// Forget notes that the API server refused the bind for certain: the pod is
-// promised again. A bind whose outcome is unknown is not forgotten but Doubted.
+// Forget notes that the bind did not happen, for certain: the pod is promised
+// again. A bind whose outcome is unknown is not forgotten: its pod stays assumed
+// until it is read back.
 func (l *Ledger) Forget(uid string) {}
 
-// Doubt notes that the outcome of a bind is unknown (time-out, lost
-// connection): the pod stays assumed until it is read back.
-func (l *Ledger) Doubt(uid string) {}
+// GangReady says whether the members of a workload that are assumed, bound or
+// finished reach its minimum, and how many of how many there are.
+func (l *Ledger) GangReady(workload string) (ready bool, have, need int) { return false, 0, 0 }
 
 // VictimsFor returns the node that the plan clears for the pod and the UIDs of
 // the pods that must end there; "" if the plan clears none.

@@ -28,6 +28,8 @@ type PodView struct {
 	// Assumed is true from Assume on, Bound once the API server has the pod on
 	// its node.
 	Assumed, Bound bool
+	// Leaving is true for a pod that is being deleted or has ended.
+	Leaving bool
 	// Reason says why the pod waits; nil if it has a place or was not
 	// considered yet.
 	Reason *explain.Reason

@@ -32,6 +32,10 @@ type QueueTree struct {
 	// Total is the capacity that the roots divide: ready, schedulable nodes
 	// less what pods of no queue hold.
 	Total []amount.Amount
+	// Quoted says per resource whether some queue sets a quota for it, 0
+	// included; nil means that all are. Where none does, quota neither holds
+	// non-preemptible work back nor puts a queue first. ApplyDefaults sets it.
+	Quoted []bool
 }
 
 // QueueNode is one queue with its accounts. Vectors are indexed as
@@ -45,7 +49,7 @@ type QueueNode struct {
 	Priority  int32
 	CreatedAt int64
 
-	Quota  []amount.Amount // 0 where not set, amount.Unlimited for all
+	Quota  []amount.Amount // 0 where not set, amount.Unlimited for all; see ApplyDefaults
 	Limit  []amount.Amount // amount.Unlimited where not set
 	Weight []amount.Amount // 0 where not set
 	Usage  []amount.Amount // millionths of the cluster

@@ -25,12 +25,12 @@ func (a Amount) Add(b Amount) Amount {
 	}
 	sum := a + b
 	switch {
-	case a > 0 && b > 0 && sum < 0:
+	case a > 0 && b > 0 && (sum < 0 || sum == Unlimited):
 		return Unlimited - 1
-	case a < 0 && b < 0 && (sum >= 0 || sum < lowest):
+	case a < 0 && b < 0 && sum >= 0:
 		return lowest
 	}
-	return sum
+	return max(sum, lowest)
 }
 
 // Sub returns a−b, saturated. Unlimited minus anything is Unlimited; a finite
@@ -42,7 +42,7 @@ func (a Amount) Sub(b Amount) Amount {
 	case b == Unlimited:
 		return lowest
 	}
-	return a.Add(-b)
+	return a.Add(-max(b, lowest))
 }
 
 // Min returns the smaller of a and b.

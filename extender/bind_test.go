@@ -1,0 +1,227 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package extender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairslice/fairslice/kube"
+)
+
+func bindBody(uid, node string) string {
+	return fmt.Sprintf(`{"PodName":%q,"PodNamespace":"ns","PodUID":%q,"Node":%q}`, uid, uid, node)
+}
+
+const bound = `{"Error":""}`
+
+func TestBindWritesNodeAndAssignmentAtOnce(t *testing.T) {
+	ledger, api := newFakeLedger("n1"), newFakeAPI()
+	ledger.plan("p", "n1")
+	srv := testServer(t, ledger, api)
+	for range 2 { // the repeat is a success without a second binding
+		if _, got := post(t, srv, "/bind", bindBody("p", "n1")); got != bound {
+			t.Fatalf("bind: %s", got)
+		}
+	}
+	if api.bound["p"] != "n1" || api.annotations["p"] != "p on n1" {
+		t.Errorf("bound to %q with %q", api.bound["p"], api.annotations["p"])
+	}
+	if !ledger.pods["p"].Bound {
+		t.Error("the ledger was not told of the binding")
+	}
+}
+
+// TestBindErrors: what the API server does, what kube-scheduler and the ledger
+// are told.
+func TestBindErrors(t *testing.T) {
+	refused := errors.New(`admission webhook "policy" denied the request`)
+	tests := []struct {
+		name          string
+		fail          func(uid string, try int) (error, bool)
+		down          bool
+		want          string // in Error
+		bound, forgot bool
+		doubted       bool
+	}{
+		{name: "a network error is tried again", bound: true,
+			fail: func(_ string, try int) (error, bool) {
+				if try < 3 {
+					return errNetwork{}, false
+				}
+				return nil, false
+			}},
+		{name: "the answer was lost after the write", bound: true,
+			fail: func(string, int) (error, bool) { return errNetwork{}, true }},
+		{name: "a refusal is final and its text reaches the user", forgot: true, want: refused.Error(),
+			fail: func(string, int) (error, bool) { return refused, false }},
+		{name: "a stopped API server leaves the room assumed", down: true, doubted: true,
+			want: "whether the binding was written is not known yet"},
+		{name: "failing to the end gives the room back", forgot: true, want: "connection refused",
+			fail: func(string, int) (error, bool) { return errNetwork{}, false }},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			ledger, api := newFakeLedger("n1"), newFakeAPI()
+			ledger.plan("p", "n1")
+			api.fail, api.down = tc.fail, tc.down
+			srv := testServer(t, ledger, api)
+			status, got := post(t, srv, "/bind", bindBody("p", "n1"))
+			if status != 200 {
+				t.Errorf("status %d", status)
+			}
+			if tc.want == "" && got != bound || !strings.Contains(strings.ReplaceAll(got, `\"`, `"`), tc.want) {
+				t.Errorf("got %s, want %q in it", got, tc.want)
+			}
+			if (api.bound["p"] != "") != tc.bound || (len(ledger.forgot) > 0) != tc.forgot || (len(ledger.doubted) > 0) != tc.doubted {
+				t.Errorf("bound %v forgot %v doubted %v", api.bound, ledger.forgot, ledger.doubted)
+			}
+		})
+	}
+}
+
+// bindAll calls bind for all pods at the same time.
+func bindAll(t *testing.T, url string, node string, uids ...string) map[string]string {
+	t.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	got := map[string]string{}
+	for _, uid := range uids {
+		wg.Go(func() {
+			resp, err := http.Post(url+"/bind", "application/json", strings.NewReader(bindBody(uid, node)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			buf := make([]byte, 4096)
+			n, _ := resp.Body.Read(buf)
+			mu.Lock()
+			got[uid] = strings.TrimSpace(string(buf[:n]))
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	return got
+}
+
+func gangOf(n int) (uids []string) {
+	for i := range n {
+		uids = append(uids, fmt.Sprintf("g%d", i))
+	}
+	return uids
+}
+
+func TestGangBindsWhole(t *testing.T) {
+	ledger, api := newFakeLedger("n1"), newFakeAPI()
+	ledger.planGang("ns/gang", 8, "n1", gangOf(8)...)
+	srv := testServer(t, ledger, api)
+	for uid, got := range bindAll(t, srv.URL, "n1", gangOf(8)...) {
+		if got != bound {
+			t.Errorf("%s: %s", uid, got)
+		}
+	}
+	if len(api.bound) != 8 {
+		t.Errorf("%d of 8 bound", len(api.bound))
+	}
+}
+
+func TestGangShortOfOneBindsNobody(t *testing.T) {
+	ledger, api := newFakeLedger("n1"), newFakeAPI()
+	ledger.planGang("ns/gang", 8, "n1", gangOf(8)...)
+	srv := testServer(t, ledger, api)
+	for uid, got := range bindAll(t, srv.URL, "n1", gangOf(7)...) {
+		if !strings.Contains(got, "gang ns/gang") || !strings.Contains(got, "of the 8 members") {
+			t.Errorf("%s: %s", uid, got)
+		}
+	}
+	if api.writes != 0 {
+		t.Errorf("%d bindings were written", api.writes)
+	}
+	for uid, v := range ledger.pods {
+		if v.Assumed {
+			t.Errorf("%s is still assumed", uid)
+		}
+	}
+}
+
+func TestGangGivesUpAtOnceWhenAMemberIsDeleted(t *testing.T) {
+	ledger, api := newFakeLedger("n1"), newFakeAPI()
+	ledger.planGang("ns/gang", 3, "n1", gangOf(3)...)
+	srv := testServer(t, ledger, api)
+	time.AfterFunc(50*time.Millisecond, func() { ledger.remove("g2") })
+	started := time.Now()
+	for uid, got := range bindAll(t, srv.URL, "n1", "g0", "g1") {
+		if !strings.Contains(got, errGangShort.Error()) {
+			t.Errorf("%s: %s", uid, got)
+		}
+	}
+	if waited := time.Since(started); waited > 250*time.Millisecond {
+		t.Errorf("the others waited %s, until the barrier's own time-out", waited)
+	}
+}
+
+func TestReplacementOfOneMemberNeedsNoOthers(t *testing.T) {
+	ledger, api := newFakeLedger("n1"), newFakeAPI()
+	ledger.planGang("ns/gang", 3, "n1", gangOf(3)...)
+	ledger.set("g0", func(v *kube.PodView) { v.Bound = true })
+	ledger.set("g1", func(v *kube.PodView) { v.Bound = true })
+	srv := testServer(t, ledger, api)
+	if got := bindAll(t, srv.URL, "n1", "g2"); got["g2"] != bound {
+		t.Error(got)
+	}
+}
+
+// TestSchedulerKilledAtTheBarrier: a caller that hangs up takes its member out,
+// and its repeat after a restart joins the others.
+func TestSchedulerKilledAtTheBarrier(t *testing.T) {
+	ledger, api := newFakeLedger("n1"), newFakeAPI()
+	ledger.planGang("ns/gang", 2, "n1", gangOf(2)...)
+	srv := testServer(t, ledger, api)
+	ctx, kill := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer kill()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/bind", strings.NewReader(bindBody("g0", "n1")))
+	if _, err := http.DefaultClient.Do(req); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the first call should hang until killed: %v", err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if ledger.pods["g0"].Assumed {
+		t.Error("room is still assumed after the caller hung up")
+	}
+	for uid, got := range bindAll(t, srv.URL, "n1", gangOf(2)...) {
+		if got != bound {
+			t.Errorf("%s: %s", uid, got)
+		}
+	}
+}
+
+// TestTwoSchedulersBindOnce: the same bind twice at a time is one write.
+func TestTwoSchedulersBindOnce(t *testing.T) {
+	ledger, api := newFakeLedger("n1", "n2"), newFakeAPI()
+	ledger.planGang("ns/gang", 2, "n1", gangOf(2)...)
+	srv := testServer(t, ledger, api)
+	got := make(chan string, 2)
+	for range 2 {
+		go func() { _, body := post(t, srv, "/bind", bindBody("g0", "n1")); got <- body }()
+	}
+	time.Sleep(50 * time.Millisecond)
+	if _, body := post(t, srv, "/bind", bindBody("g0", "n2")); !strings.Contains(body, "is being bound to node n1, not to n2") {
+		t.Errorf("a bind to another node: %s", body)
+	}
+	post(t, srv, "/bind", bindBody("g1", "n1"))
+	for range 2 {
+		if body := <-got; body != bound {
+			t.Error(body)
+		}
+	}
+	if api.writes != 2 {
+		t.Errorf("%d writes for two pods", api.writes)
+	}
+}

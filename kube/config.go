@@ -1,0 +1,57 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"time"
+
+	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/core/model"
+)
+
+// Config is what an administrator may set of the translation.
+type Config struct {
+	// GPUResource is the extended resource of whole GPUs.
+	GPUResource string
+	// MIGResourcePrefix precedes a MIG profile in a resource name.
+	MIGResourcePrefix string
+	// QueueLabel names the queue on pods and namespaces.
+	QueueLabel string
+	// DefaultQueue takes pods that ask for GPU and name no queue.
+	DefaultQueue string
+	// PreemptibleBelow is the priority from which on a workload is
+	// non-preemptible unless it says otherwise.
+	PreemptibleBelow int32
+	// StuckAfter is how long after the end of its grace period a pod that
+	// still exists is given up on: nothing waits for its room any more.
+	StuckAfter time.Duration
+	// Settings of the decisions.
+	Settings model.Settings
+}
+
+// DefaultConfig is that of a fresh installation.
+func DefaultConfig() Config {
+	return Config{
+		GPUResource:       v1alpha1.ResourceWholeGPU,
+		MIGResourcePrefix: "nvidia.com/mig-",
+		QueueLabel:        v1alpha1.LabelQueue,
+		DefaultQueue:      v1alpha1.DefaultQueue,
+		PreemptibleBelow:  100,
+		StuckAfter:        5 * time.Minute,
+		Settings:          model.DefaultSettings(),
+	}
+}
+
+// Labels that other components write on GPU nodes.
+const (
+	labelNVIDIAProduct     = "nvidia.com/gpu.product"
+	labelNVIDIAMemoryMiB   = "nvidia.com/gpu.memory"
+	labelNVIDIAMIGStrategy = "nvidia.com/mig.strategy"
+)
+
+// isolationLevels ranks the values of LabelGPUIsolation and
+// AnnotationMinIsolation.
+var isolationLevels = map[string]int{
+	"none": 0, "watch": 1, "intercept": 2, "mps": 3, "cgroup": 4, "mig": 5,
+}

@@ -26,7 +26,7 @@ const DefaultMinMember = 1
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="a pod group's name must have at most 63 characters, because pods name their group in a label",fieldPath=".metadata.name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="a pod group's name must have at most 63 characters, because pods name their group in a label"
 type PodGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -42,7 +42,7 @@ type PodGroup struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.minResources)",message="minResources is not supported: say with minMember how many pods must start together; their requests are added up",fieldPath=".minResources"
 // +kubebuilder:validation:XValidation:rule="!(has(self.minMember) && has(self.minSubGroup))",message="minMember and minSubGroup exclude each other: minMember counts pods of a group without sub-groups, minSubGroup counts top-level sub-groups",fieldPath=".minMember"
 // +kubebuilder:validation:XValidation:rule="!has(self.minMember) || !has(self.subGroups) || self.subGroups.size() == 0",message="minMember cannot be set beside subGroups: set minMember on the sub-groups that hold pods",fieldPath=".minMember"
-// +kubebuilder:validation:XValidation:rule="!has(self.minSubGroup) || (has(self.subGroups) && self.minSubGroup <= self.subGroups.filter(s, !has(s.parent) || s.parent == '').size())",message="minSubGroup must not exceed the number of sub-groups without a parent",fieldPath=".minSubGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.minSubGroup) || (has(self.subGroups) && self.minSubGroup <= self.subGroups.filter(s, !has(s.parent) || s.parent == ”).size())",message="minSubGroup must not exceed the number of sub-groups without a parent",fieldPath=".minSubGroup"
 type PodGroupSpec struct {
 	// Queue is the name of a leaf queue. Empty: the queue label of the pods,
 	// then that of the namespace.
@@ -147,7 +147,7 @@ type SubGroup struct {
 
 // TopologyConstraint asks for one domain of a Topology.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.required) && self.required != '') || (has(self.preferred) && self.preferred != '')",message="topology must set required, preferred or both to the node label of a level"
+// +kubebuilder:validation:XValidation:rule="(has(self.required) && self.required != ”) || (has(self.preferred) && self.preferred != ”)",message="topology must set required, preferred or both to the node label of a level"
 type TopologyConstraint struct {
 	// Name of the Topology.
 	// +kubebuilder:validation:MinLength=1

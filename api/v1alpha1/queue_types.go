@@ -33,7 +33,7 @@ const (
 // +kubebuilder:printcolumn:name="Pending",type=integer,description="Pods that wait",JSONPath=`.status.pending.pods`
 // +kubebuilder:printcolumn:name="Ready",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="a queue's name must have at most 63 characters, because pods name their queue in a label",fieldPath=".metadata.name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="a queue's name must have at most 63 characters, because pods name their queue in a label"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",message="a queue cannot be its own parent: name another queue, or leave parent out for a root queue",fieldPath=".spec.parent"
 type Queue struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -110,7 +110,7 @@ type QueueSpec struct {
 //
 // +kubebuilder:validation:MaxProperties=32
 // +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(gpu(\\\\.[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?|cpu|memory|ephemeral-storage|pods|hugepages-[1-9][0-9]*[KMG]i|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$') && !k.matches('^(nvidia\\\\.com/gpu|fairslice\\\\.io/.*)$'))",message="resources must be named gpu, gpu.<model>, cpu, memory, ephemeral-storage, pods, hugepages-<size> or as an extended resource (<domain>/<name>), and GPUs always as gpu or gpu.<model>"
-// +kubebuilder:validation:XValidation:rule="self.all(k, string(self[k]) == 'unlimited' || (isQuantity(string(self[k])) && quantity(string(self[k])).sign() >= 0))",message="each amount must be a quantity of zero or more, such as 8, 500m or 64Gi, or the word unlimited"
+// +kubebuilder:validation:XValidation:rule="self.all(k, string(self[k]) == 'unlimited' || (isQuantity(string(self[k])) && !quantity(string(self[k])).isLessThan(quantity('0'))))",message="each amount must be a quantity of zero or more, such as 8, 500m or 64Gi, or the word unlimited"
 type ResourceAmounts map[string]Amount
 
 // ResourceWeights maps a resource name, as QueueSpec lists them, to a weight.

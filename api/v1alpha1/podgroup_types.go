@@ -42,7 +42,7 @@ type PodGroup struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.minResources)",message="minResources is not supported: say with minMember how many pods must start together; their requests are added up",fieldPath=".minResources"
 // +kubebuilder:validation:XValidation:rule="!(has(self.minMember) && has(self.minSubGroup))",message="minMember and minSubGroup exclude each other: minMember counts pods of a group without sub-groups, minSubGroup counts top-level sub-groups",fieldPath=".minMember"
 // +kubebuilder:validation:XValidation:rule="!has(self.minMember) || !has(self.subGroups) || self.subGroups.size() == 0",message="minMember cannot be set beside subGroups: set minMember on the sub-groups that hold pods",fieldPath=".minMember"
-// +kubebuilder:validation:XValidation:rule="!has(self.minSubGroup) || (has(self.subGroups) && self.minSubGroup <= self.subGroups.filter(s, !has(s.parent) || s.parent == ”).size())",message="minSubGroup must not exceed the number of sub-groups without a parent",fieldPath=".minSubGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.minSubGroup) || (has(self.subGroups) && self.minSubGroup <= self.subGroups.filter(s, !has(s.parent) || s.parent.size() == 0).size())",message="minSubGroup must not exceed the number of sub-groups without a parent",fieldPath=".minSubGroup"
 type PodGroupSpec struct {
 	// Queue is the name of a leaf queue. Empty: the queue label of the pods,
 	// then that of the namespace.
@@ -84,8 +84,8 @@ type PodGroupSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.parent) || s.parent == '' || s.parent in self.map(p, p.name))",message="each sub-group's parent must be the name of another sub-group of this pod group"
-	// +kubebuilder:validation:XValidation:rule="[self.filter(s, !has(s.parent) || s.parent == '').map(s, s.name)].all(a, [self.filter(s, has(s.parent) && s.parent in a).map(s, s.name)].all(b, [self.filter(s, has(s.parent) && s.parent in b).map(s, s.name)].all(c, [self.filter(s, has(s.parent) && s.parent in c).map(s, s.name)].all(d, a.size() + b.size() + c.size() + d.size() + self.filter(s, has(s.parent) && s.parent in d).size() == self.size()))))",message="sub-groups must form a tree of at most five levels: no sub-group may be its own parent, directly or through others"
+	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.parent) || s.parent.size() == 0 || s.parent in self.map(p, p.name))",message="each sub-group's parent must be the name of another sub-group of this pod group"
+	// +kubebuilder:validation:XValidation:rule="[self.filter(s, !has(s.parent) || s.parent.size() == 0).map(s, s.name)].all(a, [self.filter(s, has(s.parent) && s.parent in a).map(s, s.name)].all(b, [self.filter(s, has(s.parent) && s.parent in b).map(s, s.name)].all(c, [self.filter(s, has(s.parent) && s.parent in c).map(s, s.name)].all(d, a.size() + b.size() + c.size() + d.size() + self.filter(s, has(s.parent) && s.parent in d).size() == self.size()))))",message="sub-groups must form a tree of at most five levels: no sub-group may be its own parent, directly or through others"
 	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.minMember) || !self.exists(c, has(c.parent) && c.parent == s.name))",message="only a sub-group that holds pods may set minMember: one with sub-groups below sets minSubGroup"
 	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.minSubGroup) || s.minSubGroup <= self.filter(c, has(c.parent) && c.parent == s.name).size())",message="a sub-group's minSubGroup must not exceed the number of sub-groups directly below it"
 	// +optional
@@ -147,7 +147,7 @@ type SubGroup struct {
 
 // TopologyConstraint asks for one domain of a Topology.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.required) && self.required != ”) || (has(self.preferred) && self.preferred != ”)",message="topology must set required, preferred or both to the node label of a level"
+// +kubebuilder:validation:XValidation:rule="(has(self.required) && self.required.size() > 0) || (has(self.preferred) && self.preferred.size() > 0)",message="topology must set required, preferred or both to the node label of a level"
 type TopologyConstraint struct {
 	// Name of the Topology.
 	// +kubebuilder:validation:MinLength=1

@@ -1,0 +1,3 @@
+package bed
+func holdNode(string) error { return nil }
+func removeCgroups(string) error { return nil }

@@ -72,6 +72,12 @@ func decodeAssignment(f *podFacts) ([]model.HeldGPU, error) {
 			return nil, fmt.Errorf("pod %s: annotation %s gives container %s %d GPUs as %q, must be %d as %q",
 				f.ref, v1alpha1.AnnotationGPUAssignment, p.container, len(c.GPUs), c.Resource, len(p.positions), p.resource)
 		}
+		for _, g := range c.GPUs {
+			if g.Units != p.per || g.MemoryMiB > maxMemoryGiB*mibPerGiB {
+				return nil, fmt.Errorf("pod %s: annotation %s gives container %s %d units and %d MiB of a GPU, must be %d units and at most %d MiB",
+					f.ref, v1alpha1.AnnotationGPUAssignment, p.container, g.Units, g.MemoryMiB, p.per, maxMemoryGiB*mibPerGiB)
+			}
+		}
 		tallies[p.claim].add(p, c.GPUs)
 	}
 	var held []model.HeldGPU

@@ -5,45 +5,214 @@ package kube
 
 import (
 	"errors"
+	"log/slog"
+	"sync"
+	"time"
 
+	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/core/cycle"
 	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/model"
 )
 
-// Ledger is the account of who holds what.
-type Ledger struct{}
+// state is where a pod is between its creation and its end.
+type state int8
 
-// Lookup returns what is known of the pod; false if the UID is not known.
-func (l *Ledger) Lookup(uid string) (PodView, bool) { return PodView{}, false }
+// States of an entry; see Ledger.
+const (
+	stateWaiting state = iota
+	statePromised
+	stateAssumed
+	stateBound
+	stateReleased
+)
 
-// Feasible splits nodes into those where the pod may be bound now and the
-// others with the reason. It changes nothing.
-func (l *Ledger) Feasible(uid string, nodes []string) (ok []string, failed map[string]explain.Reason) {
-	return nil, nil
+func (s state) String() string {
+	return [...]string{"waiting", "promised", "assumed", "bound", "released"}[s]
 }
 
-// Assume books the pod's place on node before the bind and returns the value
-// for the annotation fairslice.io/gpu-assignment, "" for a pod without GPU. It
-// re-checks the room. The same UID and node again returns the same value.
-// Errors are one sentence.
-func (l *Ledger) Assume(uid, node string) (assignment string, err error) {
-	return "", errors.New("not ready")
+// Ledger is the account of who holds what, keyed by pod UID. It is the one
+// writer of the model.Cluster and safe for concurrent use.
+//
+//	            Decide places it          Assume             ConfirmBound, or
+//	           (or: nominated when       (bind in            the pod is seen
+//	            first seen)               flight)            on its node
+//	  waiting ───────────────► promised ─────────► assumed ─────────► bound
+//	     ▲                        │  ▲                │                 │
+//	     │ withdrawn, refused by  │  └────────────────┘                 │
+//	     └────────────────────────┘   Forget, or read back unbound      │
+//	       the scheduler, deleted                                       ▼
+//	                                        ended (Succeeded, Failed): released
+//
+// From every state: the pod is gone from the API server → no entry. Bound by
+// somebody else → bound. A deletion timestamp alone frees a promise, which
+// nobody uses yet, but nothing assumed or bound. An assumed pod whose bind ended
+// without a clear answer stays assumed until it is read back. Bound and released
+// are for ever: an event that arrives late cannot undo them.
+//
+// A gated pod is waiting or promised; its gate is removed once it is promised
+// and nothing has to end on its node first.
+type Ledger struct {
+	config Config
+	clock  func() time.Time
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	cluster *model.Cluster
+	pods    map[string]*entry // by UID
+	names   map[string]string // namespace/name → UID
+	nodes   map[string]nodeFacts
+	queues  map[string]*v1alpha1.Queue
+	divided map[string]bool
+	// workloads by key; dirty ones are translated again before the next use.
+	workloads  map[string]*workload
+	dirty      map[string]bool
+	namespaces map[string]string // → its queue label
+	priorities map[string]int32  // by PriorityClass
+	// defaultPriority is that of the global default class, nil without one.
+	defaultPriority *int32
+	budgets         map[string]*budget
+	budgetsDirty    bool
+
+	// seq counts changes; decided is seq at the last decision, so that a pod
+	// whose change is later has not been considered.
+	seq, decided uint64
+	cycles       uint64
+	lastDuration time.Duration
+	reports      []cycle.QueueReport
+	evictions    map[string]cycle.Eviction // by victim's UID, of the last plan
+	troubles     map[string]string
+	newTroubles  []Trouble
+
+	unsynced map[string]bool // informers that have not delivered all yet
+	changed  chan struct{}
 }
 
-// ConfirmBound notes that the API server took the bind.
-func (l *Ledger) ConfirmBound(uid string) {}
+// entry is one pod's account.
+type entry struct {
+	facts *podFacts
+	state state
+	node  string
+	held  []model.HeldGPU
+	// awaits are the UIDs of pods that must end before the promise can be
+	// used.
+	awaits []string
+	// since is when the state was entered, in nanoseconds.
+	since    int64
+	seq      uint64
+	workload *workload // nil for a pod that no queue or group concerns
 
-// Forget notes that the bind did not happen, for certain: the pod is promised
-// again. A bind whose outcome is unknown is not forgotten: its pod stays assumed
-// until it is read back.
-func (l *Ledger) Forget(uid string) {}
+	// planReason is why the last plan left the pod waiting.
+	planReason *explain.Reason
+	position   int
+	// refusal is kube-scheduler's message at the time of the promise; another
+	// one later means that it refused the promised node.
+	refusal  string
+	excluded map[string]exclusion
+	// failures counts binds that were refused, blockedUntil (nanoseconds) is
+	// the back-off after them.
+	failures     int
+	blockedUntil int64
+	stuck        bool
+	fed          bool // is in the cluster
+}
 
-// GangReady says whether the members of a workload that are assumed, bound or
-// finished reach its minimum, and how many of how many there are.
-func (l *Ledger) GangReady(workload string) (ready bool, have, need int) { return false, 0, 0 }
+// exclusion is a node that kube-scheduler refused for the pod.
+type exclusion struct {
+	until int64
+	times int
+}
 
-// VictimsFor returns the node that the plan clears for the pod and the UIDs of
-// the pods that must end there; "" if the plan clears none.
-func (l *Ledger) VictimsFor(uid string) (node string, victims []string) { return "", nil }
+// Trouble is something wrong with an object, for one event and one line in the
+// log.
+type Trouble struct {
+	Kind, Namespace, Name string
+	Message               string
+}
+
+// errNotSynced is what Ready returns until the first lists are complete.
+var errNotSynced = errors.New("the first lists from the API server are not complete yet")
+
+// NewLedger returns an empty ledger. clock gives the time of decisions.
+// sources must each be marked by Synced before Ready returns nil.
+func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources ...string) *Ledger {
+	l := &Ledger{
+		config: config, clock: clock, log: log,
+		cluster:    model.NewCluster(config.Settings),
+		pods:       map[string]*entry{},
+		names:      map[string]string{},
+		nodes:      map[string]nodeFacts{},
+		queues:     map[string]*v1alpha1.Queue{},
+		divided:    map[string]bool{},
+		workloads:  map[string]*workload{},
+		dirty:      map[string]bool{},
+		namespaces: map[string]string{},
+		priorities: map[string]int32{},
+		budgets:    map[string]*budget{},
+		evictions:  map[string]cycle.Eviction{},
+		troubles:   map[string]string{},
+		unsynced:   map[string]bool{},
+		changed:    make(chan struct{}, 1),
+	}
+	for _, s := range sources {
+		l.unsynced[s] = true
+	}
+	return l
+}
+
+// Changed receives after something changed that a decision depends on. One
+// receive may stand for many changes.
+func (l *Ledger) Changed() <-chan struct{} { return l.changed }
+
+// Synced notes that a source has delivered its first list.
+func (l *Ledger) Synced(source string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unsynced, source)
+	l.note()
+}
 
 // Ready is nil once the ledger has seen the whole API server.
-func (l *Ledger) Ready() error { return errors.New("not ready") }
+func (l *Ledger) Ready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.unsynced) > 0 {
+		return errNotSynced
+	}
+	return nil
+}
+
+// Troubles returns what was found wrong since the last call, each once.
+func (l *Ledger) Troubles() []Trouble {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.newTroubles
+	l.newTroubles = nil
+	return out
+}
+
+// note records a change.
+func (l *Ledger) note() {
+	l.seq++
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// trouble records what is wrong with an object; "" clears it.
+func (l *Ledger) trouble(kind, namespace, name, message string) {
+	key := kind + "/" + namespace + "/" + name
+	if message == "" {
+		delete(l.troubles, key)
+		return
+	}
+	if l.troubles[key] == message {
+		return
+	}
+	l.troubles[key] = message
+	l.newTroubles = append(l.newTroubles, Trouble{kind, namespace, name, message})
+	l.log.Warn("object cannot be used as it is", "kind", kind, "namespace", namespace, "name", name, "trouble", message)
+}
+
+func (l *Ledger) now() int64 { return l.clock().UnixNano() }

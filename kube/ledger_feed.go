@@ -1,0 +1,153 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairslice/fairslice/core/model"
+)
+
+// refeed brings the cluster's copy of a pod up to date.
+func (l *Ledger) refeed(e *entry) {
+	state, ok := l.modelState(e)
+	if !ok {
+		if e.fed {
+			l.cluster.RemovePod(e.facts.ref.UID)
+			e.fed = false
+		}
+		return
+	}
+	p := e.facts.pod
+	p.State = state
+	if e.workload != nil {
+		p.Workload = e.workload.key
+	}
+	p.NominatedNode = e.facts.nominated
+	p.ExcludedNodes = slices.Sorted(maps.Keys(e.excluded))
+	switch state {
+	case model.Promised, model.Bound, model.Releasing, model.Stuck:
+		p.Node, p.Held = e.node, e.held
+	}
+	if err := l.cluster.SetPod(p); err != nil {
+		l.trouble("Pod", e.facts.ref.Namespace, e.facts.ref.Name, err.Error())
+		return
+	}
+	e.fed = true
+}
+
+// modelState is the pod's state in the cluster, false if it has none there:
+// pods that hold nothing and wait for nothing.
+func (l *Ledger) modelState(e *entry) (model.PodState, bool) {
+	switch {
+	case e.state == stateReleased:
+		// Members that ended count for their gang.
+		if e.workload == nil || !e.workload.isGroup {
+			return 0, false
+		}
+		if e.facts.phase == corev1.PodSucceeded {
+			return model.Succeeded, true
+		}
+		return model.Failed, true
+	case e.state == stateBound || e.state == stateAssumed:
+		switch {
+		case e.stuck:
+			return model.Stuck, true
+		case e.facts.deleting:
+			return model.Releasing, true
+		}
+		return model.Bound, true
+	case e.workload == nil || e.facts.deleting:
+		return 0, false
+	case e.state == statePromised:
+		return model.Promised, true
+	case l.ownReason(e) != nil:
+		return model.Gated, true
+	}
+	return model.Pending, true
+}
+
+// flush translates the workloads that changed.
+func (l *Ledger) flush() {
+	for _, key := range slices.Sorted(maps.Keys(l.dirty)) {
+		l.flushWorkload(key)
+	}
+	clear(l.dirty)
+}
+
+func (l *Ledger) flushWorkload(key string) {
+	w := l.workloads[key]
+	if w == nil {
+		return
+	}
+	if len(w.pods) == 0 {
+		if w.fed {
+			l.cluster.RemoveWorkload(key)
+			w.fed, w.ran, w.staleSince = false, false, 0
+		}
+		if w.group == nil {
+			delete(l.workloads, key)
+		}
+		return
+	}
+	l.watchStale(w)
+	spec := l.build(w)
+	if w.fed && reflect.DeepEqual(spec, w.spec) {
+		return
+	}
+	if err := l.cluster.SetWorkload(spec); err != nil {
+		kind, name := "Pod", key
+		if w.isGroup {
+			kind = "PodGroup"
+		}
+		l.trouble(kind, "", name, err.Error())
+		return
+	}
+	w.spec, w.fed = spec, true
+}
+
+// watchStale notes when a gang that had its minimum falls below it. After a
+// restart of ours a gang that is short counts as short from then on.
+func (l *Ledger) watchStale(w *workload) {
+	if w.group == nil {
+		w.ran, w.staleSince = false, 0
+		return
+	}
+	need := minimum(l.build(w))
+	g := w.count()
+	alive := g.Bound + g.Assumed + g.Succeeded
+	switch {
+	case alive >= need:
+		w.ran, w.staleSince = g.Bound > 0, 0
+	case g.Bound == 0:
+		w.ran, w.staleSince = false, 0
+	case w.staleSince == 0 && (w.ran || g.Promised == 0):
+		w.staleSince = l.now()
+	}
+}
+
+// count counts the workload's members that hold or need no place.
+func (w *workload) count() GangView {
+	var g GangView
+	for _, e := range w.pods {
+		switch {
+		case e.state == stateReleased:
+			if e.facts.phase == corev1.PodSucceeded {
+				g.Succeeded++
+			}
+		case e.facts.deleting:
+		case e.state == stateBound:
+			g.Bound++
+		case e.state == stateAssumed:
+			g.Assumed++
+		case e.state == statePromised:
+			g.Promised++
+		}
+	}
+	return g
+}

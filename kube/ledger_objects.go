@@ -1,0 +1,214 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+
+	"github.com/fairslice/fairslice/api/v1alpha1"
+)
+
+// SetNode takes in a node as the API server has it.
+func (l *Ledger) SetNode(n *corev1.Node) {
+	facts := l.config.nodeFactsOf(n)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, ok := l.nodes[n.Name]; ok && reflect.DeepEqual(old, facts) {
+		return // heartbeats
+	}
+	l.nodes[n.Name] = facts
+	message := facts.trouble
+	if err := l.cluster.SetNode(facts.node); err != nil && message == "" {
+		message = err.Error()
+	}
+	l.trouble("Node", "", n.Name, message)
+	l.note()
+}
+
+// RemoveNode takes in that a node is gone. Its pods stay until they are gone
+// themselves.
+func (l *Ledger) RemoveNode(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.nodes[name]; !ok {
+		return
+	}
+	delete(l.nodes, name)
+	l.trouble("Node", "", name, "")
+	l.cluster.RemoveNode(name)
+	l.note()
+}
+
+// SetQueue takes in a queue as the API server has it.
+func (l *Ledger) SetQueue(q *v1alpha1.Queue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old, ok := l.queues[q.Name]
+	l.queues[q.Name] = q
+	if ok && old.UID == q.UID && reflect.DeepEqual(old.Spec, q.Spec) {
+		return // our own status
+	}
+	l.feedQueues(q.Name)
+	l.note()
+}
+
+// RemoveQueue takes in that a queue is gone. Its pods keep running.
+func (l *Ledger) RemoveQueue(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.queues[name]; !ok {
+		return
+	}
+	delete(l.queues, name)
+	l.trouble("Queue", "", name, "")
+	l.cluster.RemoveQueue(name)
+	l.feedQueues()
+	l.note()
+}
+
+// feedQueues translates the named queues, or all of them if the resources that
+// are divided at all have changed.
+func (l *Ledger) feedQueues(names ...string) {
+	divided := map[string]bool{}
+	for _, q := range l.queues {
+		l.config.dividedBy(q, divided)
+	}
+	if !maps.Equal(divided, l.divided) {
+		l.divided = divided
+		names = slices.Sorted(maps.Keys(l.queues))
+	}
+	for _, name := range names {
+		message := ""
+		if err := l.cluster.SetQueue(l.config.queueOf(l.queues[name], divided)); err != nil {
+			message = err.Error()
+		}
+		l.trouble("Queue", "", name, message)
+	}
+}
+
+// SetPodGroup takes in a PodGroup as the API server has it.
+func (l *Ledger) SetPodGroup(g *v1alpha1.PodGroup) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.workload(groupKey(g.Namespace, g.Name), true)
+	old := w.group
+	w.group = g
+	if old != nil && old.UID == g.UID && reflect.DeepEqual(old.Spec, g.Spec) {
+		return // our own status
+	}
+	l.dirty[w.key] = true
+	if old == nil {
+		l.refeedAll(w)
+	}
+	l.note()
+}
+
+// RemovePodGroup takes in that a PodGroup is gone. Its pods that run keep
+// running, those that wait keep waiting.
+func (l *Ledger) RemovePodGroup(namespace, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.workloads[groupKey(namespace, name)]
+	if w == nil || w.group == nil {
+		return
+	}
+	w.group = nil
+	l.trouble("PodGroup", namespace, name, "")
+	l.dirty[w.key] = true
+	l.refeedAll(w)
+	l.note()
+}
+
+func (l *Ledger) refeedAll(w *workload) {
+	for _, e := range w.sorted() {
+		l.refeed(e)
+	}
+}
+
+// SetTopology takes in a topology as the API server has it.
+func (l *Ledger) SetTopology(t *v1alpha1.Topology) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	message := ""
+	if err := l.cluster.SetTopology(topologyOf(t)); err != nil {
+		message = err.Error()
+	}
+	l.trouble("Topology", "", t.Name, message)
+	l.note()
+}
+
+// RemoveTopology takes in that a topology is gone.
+func (l *Ledger) RemoveTopology(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trouble("Topology", "", name, "")
+	l.cluster.RemoveTopology(name)
+	l.note()
+}
+
+// SetNamespace takes in which queue a namespace's pods have by default.
+func (l *Ledger) SetNamespace(name string, labels map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queue := labels[l.config.QueueLabel]
+	if queue == l.namespaces[name] {
+		return
+	}
+	if queue == "" {
+		delete(l.namespaces, name)
+	} else {
+		l.namespaces[name] = queue
+	}
+	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
+		if e := l.pods[uid]; e.facts.ref.Namespace == name {
+			l.join(e)
+			l.refeed(e)
+		}
+	}
+	l.note()
+}
+
+// RemoveNamespace takes in that a namespace is gone.
+func (l *Ledger) RemoveNamespace(name string) { l.SetNamespace(name, nil) }
+
+// SetPriorityClass takes in a priority class as the API server has it.
+func (l *Ledger) SetPriorityClass(c *schedulingv1.PriorityClass) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.priorities[c.Name] = c.Value
+	if c.GlobalDefault {
+		value := c.Value
+		l.defaultPriority = &value
+	}
+	l.reprioritize(c.Name)
+}
+
+// RemovePriorityClass takes in that a priority class is gone.
+func (l *Ledger) RemovePriorityClass(c *schedulingv1.PriorityClass) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.priorities, c.Name)
+	if c.GlobalDefault {
+		l.defaultPriority = nil
+	}
+	l.reprioritize(c.Name)
+}
+
+// reprioritize marks the gangs that name the class, or one that does not exist.
+func (l *Ledger) reprioritize(class string) {
+	for key, w := range l.workloads {
+		if w.group == nil || w.group.Spec.PriorityClassName == "" {
+			continue
+		}
+		if _, exists := l.priorities[w.group.Spec.PriorityClassName]; !exists || w.group.Spec.PriorityClassName == class {
+			l.dirty[key] = true
+		}
+	}
+	l.note()
+}

@@ -1,0 +1,238 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairslice/fairslice/core/cycle"
+	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/model"
+)
+
+// Delays of what the ledger tries again.
+const (
+	// promisePatience is how long a promise may stay unused after
+	// kube-scheduler refused its node.
+	promisePatience = 10 * time.Second
+	// exclusionBase, doubled from time to time, is how long a refused node is
+	// left out.
+	exclusionBase = 15 * time.Second
+	exclusionMax  = 10 * time.Minute
+	// bindFailuresFree binds may fail before the pod has to stand back, at
+	// first for bindBackoffBase.
+	bindFailuresFree = 3
+	bindBackoffBase  = 2 * time.Second
+	bindBackoffMax   = 5 * time.Minute
+)
+
+// Round is what one cycle decided, with what has to be written for it.
+type Round struct {
+	Plan cycle.Plan
+	// Starts are the promises that can be used now but whose pods do not show
+	// it yet: nominate, then remove the gate.
+	Starts []Start
+	// Duration of the decision.
+	Duration time.Duration
+}
+
+// Start lets a pod onto its promised node.
+type Start struct {
+	Pod  PodRef
+	Node string
+	// Gated is true if the pod still has the gate.
+	Gated bool
+	// Nominated is the node that the pod's status names now.
+	Nominated string
+}
+
+// Decide runs a cycle: it decides on the cluster as it is now and records the
+// promises of the plan, in one step, so that no bind comes between. actions
+// limit the cycle, none means all.
+func (l *Ledger) Decide(actions ...cycle.Action) Round {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	plan := l.decide(actions...)
+	return Round{Plan: plan, Starts: l.starts(), Duration: l.lastDuration}
+}
+
+func (l *Ledger) decide(actions ...cycle.Action) cycle.Plan {
+	began := l.clock()
+	l.tick(began.UnixNano())
+	l.flush()
+	l.feedBudgets()
+	l.cluster.SetNow(began.UnixNano())
+	var plan cycle.Plan
+	if len(actions) == 0 {
+		plan = cycle.Decide(l.cluster)
+	} else {
+		plan = cycle.DecideActions(l.cluster, actions...)
+	}
+	l.decided = l.seq
+	l.cycles++
+	l.promise(plan)
+	l.lastDuration = l.clock().Sub(began)
+	return plan
+}
+
+// promise records the plan.
+func (l *Ledger) promise(plan cycle.Plan) {
+	for _, uid := range plan.Withdrawn {
+		if e := l.pods[uid]; e != nil && e.state == statePromised {
+			l.withdraw(e)
+		}
+	}
+	for _, p := range plan.Placements {
+		e := l.pods[p.Pod]
+		if e == nil || e.state != stateWaiting && e.state != statePromised {
+			continue
+		}
+		l.place(e, p)
+	}
+	for _, w := range plan.Waits {
+		for _, uid := range w.Pods {
+			if e := l.pods[uid]; e != nil {
+				e.planReason, e.position = l.reworded(e, w.Reason), w.Position
+			}
+		}
+	}
+	l.reports = plan.Queues
+	clear(l.evictions)
+	for _, ev := range plan.Evictions {
+		l.evictions[ev.Pod] = ev
+	}
+}
+
+func (l *Ledger) place(e *entry, p cycle.Placement) {
+	moved := e.state != statePromised || e.node != p.Node || !reflect.DeepEqual(e.held, p.GPUs)
+	awaits := p.Awaits
+	if moved {
+		l.enter(e, statePromised, p.Node, p.GPUs)
+		e.since = l.now()
+		e.refusal = e.facts.refusal
+		e.planReason = nil
+		l.refeed(e)
+	}
+	e.awaits = awaits
+}
+
+func (l *Ledger) withdraw(e *entry) {
+	l.enter(e, stateWaiting, "", nil)
+	l.refeed(e)
+}
+
+// reworded says what the core cannot know: that the pod names no queue.
+func (l *Ledger) reworded(e *entry, r explain.Reason) *explain.Reason {
+	f := e.facts
+	if r.Code == explain.QueueDoesNotExist && r.Queue == l.config.DefaultQueue &&
+		f.queueLabel == "" && l.namespaces[f.ref.Namespace] == "" {
+		r.Message = "pod " + f.ref.String() + " asks for GPU and neither it nor its namespace has a label " +
+			l.config.QueueLabel + ", and there is no queue " + l.config.DefaultQueue
+	}
+	return &r
+}
+
+// starts lists the usable promises that their pods do not show yet, in the
+// order of their names.
+func (l *Ledger) starts() []Start {
+	var out []Start
+	for _, e := range l.pods {
+		if e.state != statePromised || !l.startable(e) {
+			continue
+		}
+		f := e.facts
+		// An ungated pod that kube-scheduler has not refused yet finds its
+		// node by itself, without a write.
+		if f.gated || f.refusal != "" && f.nominated != e.node {
+			out = append(out, Start{f.ref, e.node, f.gated, f.nominated})
+		}
+	}
+	slices.SortFunc(out, func(a, b Start) int {
+		return strings.Compare(a.Pod.String(), b.Pod.String())
+	})
+	return out
+}
+
+// startable is true if everything that the promise waits for has ended.
+func (l *Ledger) startable(e *entry) bool {
+	return !slices.ContainsFunc(e.awaits, func(uid string) bool {
+		victim := l.pods[uid]
+		return victim != nil && victim.state != stateReleased
+	})
+}
+
+// tick does what time brings: exclusions end, back-offs end, refused promises
+// are given up, pods that do not end are given up on.
+func (l *Ledger) tick(now int64) {
+	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
+		e := l.pods[uid]
+		changed := l.refused(e, now)
+		for node, x := range e.excluded {
+			if x.until <= now {
+				delete(e.excluded, node)
+				changed = true
+			}
+		}
+		if e.blockedUntil > 0 && e.blockedUntil <= now {
+			e.blockedUntil = 0
+			changed = true
+		}
+		if f := e.facts; f.deleting && !e.stuck && now > f.goneBy.Add(l.config.StuckAfter).UnixNano() {
+			e.stuck = true
+			changed = true
+		}
+		if changed {
+			l.refeed(e)
+			e.seq = l.seq
+		}
+	}
+}
+
+// refused gives up a promise whose node kube-scheduler refused for reasons
+// that the core does not know, such as volumes and ports.
+func (l *Ledger) refused(e *entry, now int64) bool {
+	f := e.facts
+	if e.state != statePromised || f.gated || f.refusal == "" || f.refusal == e.refusal ||
+		f.nominated != e.node || now < e.since+int64(promisePatience) || !l.startable(e) {
+		return false
+	}
+	l.exclude(e, e.node, now)
+	l.enter(e, stateWaiting, "", nil)
+	return true
+}
+
+func (l *Ledger) exclude(e *entry, node string, now int64) {
+	if e.excluded == nil {
+		e.excluded = map[string]exclusion{}
+	}
+	x := e.excluded[node]
+	x.until = now + int64(backoff(exclusionBase, exclusionMax, x.times))
+	x.times++
+	e.excluded[node] = x
+	l.log.Info("kube-scheduler refused the planned node", "pod", e.facts.ref.String(), "node", node, "refusal", e.facts.refusal)
+}
+
+// backoff is base doubled times times, at most limit.
+func backoff(base, limit time.Duration, times int) time.Duration {
+	for range times {
+		if base >= limit {
+			return limit
+		}
+		base *= 2
+	}
+	return min(base, limit)
+}
+
+// heldIn returns what the pod holds: as recorded, or as the cluster booked it
+// where nobody said which GPUs they are.
+func (l *Ledger) heldIn(e *entry) []model.HeldGPU {
+	if len(e.held) > 0 || len(e.facts.pod.Claims) == 0 {
+		return e.held
+	}
+	return l.booked(e.facts.ref.UID)
+}

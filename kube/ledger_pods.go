@@ -1,0 +1,216 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/model"
+)
+
+// SetPod takes in a pod as the API server has it.
+func (l *Ledger) SetPod(pod *corev1.Pod) {
+	facts := l.config.factsOf(pod)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if facts.ref.UID == "" {
+		return
+	}
+	if before, ok := l.names[facts.ref.String()]; ok && before != facts.ref.UID {
+		// One name is one pod: the earlier one is gone, though the event that
+		// says so may come later or was missed.
+		l.dropPod(before)
+	}
+	e, known := l.pods[facts.ref.UID]
+	if known && reflect.DeepEqual(e.facts, facts) {
+		return
+	}
+	if !known {
+		e = &entry{since: l.now()}
+		l.pods[facts.ref.UID] = e
+		l.names[facts.ref.String()] = facts.ref.UID
+	}
+	e.facts = facts
+	l.join(e)
+	l.follow(e, !known)
+	l.refeed(e)
+	l.note()
+	e.seq = l.seq
+}
+
+// RemovePod takes in that the API server has no pod of that UID any more.
+func (l *Ledger) RemovePod(uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.pods[uid]; ok {
+		l.dropPod(uid)
+		l.note()
+	}
+}
+
+// RetainPods removes every pod whose UID is not in uids, the API server's own
+// list: what a missed deletion left behind.
+func (l *Ledger) RetainPods(uids map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uid := range l.pods {
+		if !uids[uid] {
+			l.dropPod(uid)
+			l.note()
+		}
+	}
+}
+
+func (l *Ledger) dropPod(uid string) {
+	e := l.pods[uid]
+	l.leave(e)
+	l.trouble("Pod", e.facts.ref.Namespace, e.facts.ref.Name, "")
+	l.cluster.RemovePod(uid)
+	delete(l.pods, uid)
+	if l.names[e.facts.ref.String()] == uid {
+		delete(l.names, e.facts.ref.String())
+	}
+	l.budgetsDirty = true
+}
+
+// join puts the pod into its workload.
+func (l *Ledger) join(e *entry) {
+	key := ""
+	if e.facts.group != "" || l.queueOfPod(e.facts) != "" {
+		key = e.facts.workloadKey()
+	}
+	if e.workload != nil && e.workload.key != key {
+		l.leave(e)
+	}
+	if key == "" {
+		return
+	}
+	w := l.workload(key, e.facts.group != "")
+	w.pods[e.facts.ref.UID] = e
+	e.workload = w
+	l.dirty[key] = true
+}
+
+func (l *Ledger) leave(e *entry) {
+	if e.workload == nil {
+		return
+	}
+	delete(e.workload.pods, e.facts.ref.UID)
+	l.dirty[e.workload.key] = true
+	e.workload = nil
+}
+
+func (l *Ledger) workload(key string, isGroup bool) *workload {
+	w := l.workloads[key]
+	if w == nil {
+		w = &workload{key: key, isGroup: isGroup, pods: map[string]*entry{}}
+		l.workloads[key] = w
+	}
+	return w
+}
+
+// enter changes an entry's state and place.
+func (l *Ledger) enter(e *entry, s state, node string, held []model.HeldGPU) {
+	if e.state != s || e.node != node {
+		e.since = l.now()
+	}
+	e.state, e.node, e.held = s, node, held
+	if s != statePromised {
+		e.awaits = nil
+	}
+	if e.workload != nil {
+		l.dirty[e.workload.key] = true
+	}
+}
+
+// follow moves the entry to where the API server has the pod.
+func (l *Ledger) follow(e *entry, first bool) {
+	f := e.facts
+	l.budgetsDirty = true
+	switch {
+	case e.state == stateReleased:
+	case f.terminal():
+		l.enter(e, stateReleased, "", nil)
+	case f.node != "":
+		l.followBound(e)
+	case f.deleting && (e.state == stateWaiting || e.state == statePromised):
+		l.enter(e, stateWaiting, "", nil)
+	case first && !f.gated && f.nominated != "" && e.workload != nil:
+		// Whoever led before us promised this place and told the scheduler.
+		l.enter(e, statePromised, f.nominated, nil)
+	}
+}
+
+// followBound books what the pod's annotation says. Without one, what we
+// assumed on that node still holds.
+func (l *Ledger) followBound(e *entry) {
+	f := e.facts
+	var held []model.HeldGPU
+	if e.node == f.node && (e.state == stateAssumed || e.state == stateBound) {
+		held = e.held
+	}
+	message := ""
+	if f.assignment != "" && len(f.pod.Claims) > 0 {
+		decoded, err := decodeAssignment(f)
+		switch {
+		case err != nil:
+			message = err.Error()
+		case decoded != nil:
+			held = decoded
+		}
+	}
+	l.trouble("Pod", f.ref.Namespace, f.ref.Name, message)
+	l.enter(e, stateBound, f.node, held)
+}
+
+// ownReason is why the pod waits whatever the plan says; nil if the plan
+// decides.
+func (l *Ledger) ownReason(e *entry) *explain.Reason {
+	f := e.facts
+	switch {
+	case f.invalid != nil:
+		return f.invalid
+	case e.workload != nil && e.workload.isGroup && e.workload.group == nil:
+		return &explain.Reason{
+			Code: PodGroupMissing,
+			Message: fmt.Sprintf("pod %s belongs to PodGroup %s, which does not exist; create it or remove the pod's label fairslice.io/pod-group",
+				f.ref, groupKey(f.ref.Namespace, f.group)),
+		}
+	case f.foreignGate:
+		return &explain.Reason{
+			Code:    HeldByGate,
+			Message: fmt.Sprintf("pod %s has a scheduling gate of somebody else, who must remove it first", f.ref),
+		}
+	case e.blockedUntil > 0:
+		return &explain.Reason{
+			Code:    BindingRefused,
+			Message: fmt.Sprintf("binding pod %s was refused %d times; it is tried again with growing delays", f.ref, e.failures),
+		}
+	}
+	return nil
+}
+
+// Codes of waiting reasons that the core cannot know.
+const (
+	// PodUnknown pods have not reached the ledger yet.
+	PodUnknown explain.Code = "PodUnknown"
+	// NodeUnknown nodes have not reached the ledger yet.
+	NodeUnknown explain.Code = "NodeUnknown"
+	// NotPlannedYet pods wait for the next cycle.
+	NotPlannedYet explain.Code = "NotPlannedYet"
+	// PlannedElsewhere is why nodes other than the planned one are no choice.
+	PlannedElsewhere explain.Code = "PlannedElsewhere"
+	// PodLeaving pods are being deleted or have ended.
+	PodLeaving explain.Code = "PodLeaving"
+	// PodGroupMissing pods name a PodGroup that does not exist.
+	PodGroupMissing explain.Code = "PodGroupMissing"
+	// HeldByGate pods have a scheduling gate of somebody else.
+	HeldByGate explain.Code = "HeldByGate"
+	// BindingRefused pods could not be bound and are tried again later.
+	BindingRefused explain.Code = "BindingRefused"
+)

@@ -1,0 +1,125 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/core/amount"
+	"github.com/fairslice/fairslice/core/model"
+)
+
+// queueOf translates a Queue. divided are the resources that some queue gives
+// a quota or weight: every queue without a weight for one of them has the
+// default weight there.
+func (c *Config) queueOf(q *v1alpha1.Queue, divided map[string]bool) model.Queue {
+	out := model.Queue{
+		Name:              q.Name,
+		Parent:            q.Spec.Parent,
+		Priority:          v1alpha1.DefaultQueuePriority,
+		Quota:             c.amounts(q.Spec.Quota),
+		Limit:             c.amounts(q.Spec.Limit),
+		OverQuotaWeight:   model.Quantities{},
+		CreatedAt:         q.CreationTimestamp.UnixNano(),
+		PreemptMinRuntime: durationOr(q.Spec.PreemptMinRuntime, -1),
+		ReclaimMinRuntime: durationOr(q.Spec.ReclaimMinRuntime, -1),
+		Usage:             model.Quantities{},
+	}
+	if q.Spec.Priority != nil {
+		out.Priority = *q.Spec.Priority
+	}
+	for name := range divided {
+		out.OverQuotaWeight[name] = v1alpha1.DefaultOverQuotaWeight
+	}
+	for name, weight := range q.Spec.OverQuotaWeight {
+		out.OverQuotaWeight[c.resourceName(name)] = amount.Amount(max(weight, 0))
+	}
+	return out
+}
+
+// dividedBy adds the resources that q gives a quota or weight. The part of one
+// GPU model takes its weight from that of all GPUs.
+func (c *Config) dividedBy(q *v1alpha1.Queue, divided map[string]bool) {
+	note := func(name string) {
+		if model.IsGPUModel(name) {
+			name = model.ResourceGPU
+		}
+		divided[c.resourceName(name)] = true
+	}
+	for name := range q.Spec.Quota {
+		note(name)
+	}
+	for name := range q.Spec.OverQuotaWeight {
+		note(name)
+	}
+}
+
+// amounts translates quotas and limits to core's names and units.
+func (c *Config) amounts(in v1alpha1.ResourceAmounts) model.Quantities {
+	out := make(model.Quantities, len(in))
+	for name, a := range in {
+		q, finite := a.Quantity()
+		switch {
+		case !finite:
+			out[c.resourceName(name)] = amount.Unlimited
+		case inThousandths(name):
+			out[name] = milliOf(q)
+		default:
+			out[c.resourceName(name)] = unitsOf(q)
+		}
+	}
+	return out
+}
+
+func topologyOf(t *v1alpha1.Topology) model.Topology {
+	out := model.Topology{Name: t.Name}
+	for _, level := range t.Spec.Levels {
+		out.Levels = append(out.Levels, level.NodeLabel)
+	}
+	return out
+}
+
+func constraintOf(t *v1alpha1.TopologyConstraint) *model.TopologyConstraint {
+	if t == nil {
+		return nil
+	}
+	return &model.TopologyConstraint{Topology: t.Name, Required: t.Required, Preferred: t.Preferred}
+}
+
+func subGroupsOf(in []v1alpha1.SubGroup) []model.SubGroup {
+	inner := map[string]bool{}
+	for _, s := range in {
+		inner[s.Parent] = true
+	}
+	var out []model.SubGroup
+	for _, s := range in {
+		sub := model.SubGroup{
+			Name: s.Name, Parent: s.Parent,
+			MinSubGroup: intOr(s.MinSubGroup, 0),
+			Topology:    constraintOf(s.Topology),
+		}
+		if !inner[s.Name] {
+			sub.MinMember = intOr(s.MinMember, v1alpha1.DefaultMinMember)
+		}
+		out = append(out, sub)
+	}
+	return out
+}
+
+func intOr(n *int32, otherwise int) int {
+	if n == nil {
+		return otherwise
+	}
+	return int(*n)
+}
+
+func durationOr(d *metav1.Duration, otherwise int64) int64 {
+	if d == nil {
+		return otherwise
+	}
+	return int64(d.Duration / time.Nanosecond)
+}

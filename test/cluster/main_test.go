@@ -1,0 +1,31 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fairslice/fairslice/test/stack"
+)
+
+// shared is the cluster of the suite.
+var shared *stack.Stack
+
+func TestMain(m *testing.M) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	s, err := stack.Start(ctx, stack.Options{Progress: os.Stderr})
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the suite's cluster:", err)
+		os.Exit(1)
+	}
+	shared = s
+	code := m.Run()
+	s.Stop()
+	os.Exit(code)
+}

@@ -53,6 +53,9 @@ func newRootCommand() *cobra.Command {
 	}
 	root.AddCommand(
 		newSimulateCommand(),
+		newQueuesCommand(),
+		newTopCommand(),
+		newWhyCommand(),
 	)
 	return root
 }

@@ -95,3 +95,7 @@ func (t *QueueTree) anyWeight(r int) bool {
 	}
 	return false
 }
+
+// QuotaCounts says whether quotas of resource r mean anything: whether some
+// queue sets one.
+func (t *QueueTree) QuotaCounts(r int) bool { return t.Quoted == nil || t.Quoted[r] }

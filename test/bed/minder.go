@@ -36,7 +36,7 @@ func init() {
 	case "minder":
 		err = mind(os.Stdin, os.Getenv(envFolder), os.Getenv(envKeep) != "")
 	case "node":
-		err = holdNode(os.Getenv(envFolder))
+		err = holdNode(os.Getenv(envNode))
 	default:
 		err = fmt.Errorf("variable %s is %q, must be minder or node", envRole, role)
 	}

@@ -41,9 +41,9 @@ var (
 
 // program is how one executable is built.
 type program struct {
-	module string // folder of the nested module, below the repository root
-	path   string // import path of the main package
-	pins   string // module whose version is the program's version
+	module string   // folder of the nested module, below the repository root
+	path   string   // import path of the main package
+	pins   string   // module whose version is the program's version
 	stamps []string // -X values; {version}, {major} and {minor} are filled in
 }
 

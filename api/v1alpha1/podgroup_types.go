@@ -41,7 +41,7 @@ type PodGroup struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.minResources)",message="minResources is not supported: say with minMember how many pods must start together; their requests are added up",fieldPath=".minResources"
 // +kubebuilder:validation:XValidation:rule="!(has(self.minMember) && has(self.minSubGroup))",message="minMember and minSubGroup exclude each other: minMember counts pods of a group without sub-groups, minSubGroup counts top-level sub-groups",fieldPath=".minMember"
-// +kubebuilder:validation:XValidation:rule="!has(self.minMember) || !has(self.subGroups) || self.subGroups.size() == 0",message="minMember cannot be set beside subGroups: set minMember on the sub-groups that hold pods",fieldPath=".minMember"
+// +kubebuilder:validation:XValidation:rule="!has(self.minMember) || has(self.minSubGroup) || !has(self.subGroups) || self.subGroups.size() == 0",message="minMember cannot be set beside subGroups: set minMember on the sub-groups that hold pods",fieldPath=".minMember"
 // +kubebuilder:validation:XValidation:rule="!has(self.minSubGroup) || (has(self.subGroups) && self.minSubGroup <= self.subGroups.filter(s, !has(s.parent) || s.parent.size() == 0).size())",message="minSubGroup must not exceed the number of sub-groups without a parent",fieldPath=".minSubGroup"
 type PodGroupSpec struct {
 	// Queue is the name of a leaf queue. Empty: the queue label of the pods,
@@ -85,7 +85,7 @@ type PodGroupSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.parent) || s.parent.size() == 0 || s.parent in self.map(p, p.name))",message="each sub-group's parent must be the name of another sub-group of this pod group"
-	// +kubebuilder:validation:XValidation:rule="[self.filter(s, !has(s.parent) || s.parent.size() == 0).map(s, s.name)].all(a, [self.filter(s, has(s.parent) && s.parent in a).map(s, s.name)].all(b, [self.filter(s, has(s.parent) && s.parent in b).map(s, s.name)].all(c, [self.filter(s, has(s.parent) && s.parent in c).map(s, s.name)].all(d, a.size() + b.size() + c.size() + d.size() + self.filter(s, has(s.parent) && s.parent in d).size() == self.size()))))",message="sub-groups must form a tree of at most five levels: no sub-group may be its own parent, directly or through others"
+	// +kubebuilder:validation:XValidation:rule="[self.filter(s, !has(s.parent) || !(s.parent in self.map(p, p.name))).map(s, s.name)].all(a, [self.filter(s, has(s.parent) && s.parent in a).map(s, s.name)].all(b, [self.filter(s, has(s.parent) && s.parent in b).map(s, s.name)].all(c, [self.filter(s, has(s.parent) && s.parent in c).map(s, s.name)].all(d, a.size() + b.size() + c.size() + d.size() + self.filter(s, has(s.parent) && s.parent in d).size() == self.size()))))",message="sub-groups must form a tree of at most five levels: no sub-group may be its own parent, directly or through others"
 	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.minMember) || !self.exists(c, has(c.parent) && c.parent == s.name))",message="only a sub-group that holds pods may set minMember: one with sub-groups below sets minSubGroup"
 	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.minSubGroup) || s.minSubGroup <= self.filter(c, has(c.parent) && c.parent == s.name).size())",message="a sub-group's minSubGroup must not exceed the number of sub-groups directly below it"
 	// +optional
@@ -118,7 +118,6 @@ type PodGroupSpec struct {
 type SubGroup struct {
 	// Name is unique within the pod group and is the value of the pods' label
 	// fairslice.io/sub-group.
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a sub-group's name must be a label value: letters, digits, '-', '_' and '.', at most 63 characters"
 	Name string `json:"name"`

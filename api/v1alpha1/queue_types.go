@@ -39,6 +39,7 @@ type Queue struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// +kubebuilder:default={}
 	// +optional
 	Spec QueueSpec `json:"spec,omitempty"`
 	// +optional
@@ -53,7 +54,7 @@ type Queue struct {
 // ("example.com/fpga"). GPU resource names such as nvidia.com/gpu are refused:
 // every way to ask for GPU is counted under "gpu".
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.quota) || !has(self.limit) || self.quota.all(k, !(k in self.limit) || string(self.limit[k]) == 'unlimited' || !isQuantity(string(self.limit[k])) || (string(self.quota[k]) != 'unlimited' && (!isQuantity(string(self.quota[k])) || quantity(string(self.quota[k])).compareTo(quantity(string(self.limit[k]))) <= 0)))",message="quota must not exceed limit for any resource: lower the quota, raise the limit, or leave the limit out for no limit",fieldPath=".quota"
+// +kubebuilder:validation:XValidation:rule="!has(self.quota) || !has(self.limit) || self.quota.all(k, !(k in self.limit) || string(self.limit[k]) == 'unlimited' || !isQuantity(string(self.limit[k])) || (string(self.quota[k]) != 'unlimited' && (!isQuantity(string(self.quota[k])) || quantity(string(self.quota[k])).compareTo(quantity(string(self.limit[k]))) <= 0)))",messageExpression="'quota of ' + self.quota.filter(k, !(!(k in self.limit) || string(self.limit[k]) == 'unlimited' || !isQuantity(string(self.limit[k])) || (string(self.quota[k]) != 'unlimited' && (!isQuantity(string(self.quota[k])) || quantity(string(self.quota[k])).compareTo(quantity(string(self.limit[k]))) <= 0))))[0] + ' must not exceed its limit: lower the quota, raise the limit, or leave the limit out for no limit'",fieldPath=".quota"
 type QueueSpec struct {
 	// DisplayName is shown to people beside the object's name.
 	// +kubebuilder:validation:MaxLength=128
@@ -109,15 +110,15 @@ type QueueSpec struct {
 // ResourceAmounts maps a resource name, as QueueSpec lists them, to an amount.
 //
 // +kubebuilder:validation:MaxProperties=32
-// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(gpu(\\\\.[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?|cpu|memory|ephemeral-storage|pods|hugepages-[1-9][0-9]*[KMG]i|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$') && !k.matches('^(nvidia\\\\.com/gpu|fairslice\\\\.io/.*)$'))",message="resources must be named gpu, gpu.<model>, cpu, memory, ephemeral-storage, pods, hugepages-<size> or as an extended resource (<domain>/<name>), and GPUs always as gpu or gpu.<model>"
-// +kubebuilder:validation:XValidation:rule="self.all(k, string(self[k]) == 'unlimited' || (isQuantity(string(self[k])) && !quantity(string(self[k])).isLessThan(quantity('0'))))",message="each amount must be a quantity of zero or more, such as 8, 500m or 64Gi, or the word unlimited"
+// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(gpu(\\\\.[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?|cpu|memory|ephemeral-storage|pods|hugepages-[1-9][0-9]*[KMG]i|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$') && !k.matches('^(nvidia\\\\.com/gpu|fairslice\\\\.io/.*)$'))",messageExpression="'resource ' + self.filter(k, !(k.matches('^(gpu(\\\\.[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?|cpu|memory|ephemeral-storage|pods|hugepages-[1-9][0-9]*[KMG]i|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$') && !k.matches('^(nvidia\\\\.com/gpu|fairslice\\\\.io/.*)$')))[0] + ' must be named gpu, gpu.<model>, cpu, memory, ephemeral-storage, pods, hugepages-<size> or as an extended resource (<domain>/<name>), and GPUs always as gpu or gpu.<model>'"
+// +kubebuilder:validation:XValidation:rule="self.all(k, string(self[k]) == 'unlimited' || (isQuantity(string(self[k])) && !quantity(string(self[k])).isLessThan(quantity('0'))))",messageExpression="'the amount of ' + self.filter(k, !(string(self[k]) == 'unlimited' || (isQuantity(string(self[k])) && !quantity(string(self[k])).isLessThan(quantity('0')))))[0] + ' must be a quantity of zero or more, such as 8, 500m or 64Gi, or the word unlimited'"
 type ResourceAmounts map[string]Amount
 
 // ResourceWeights maps a resource name, as QueueSpec lists them, to a weight.
 //
 // +kubebuilder:validation:MaxProperties=32
-// +kubebuilder:validation:XValidation:rule="self.all(k, self[k] >= 0 && self[k] <= 1000000)",message="each overQuotaWeight must be a whole number from 0 to 1000000"
-// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(gpu(\\\\.[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?|cpu|memory|ephemeral-storage|pods|hugepages-[1-9][0-9]*[KMG]i|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$') && !k.matches('^(nvidia\\\\.com/gpu|fairslice\\\\.io/.*)$'))",message="resources must be named gpu, gpu.<model>, cpu, memory, ephemeral-storage, pods, hugepages-<size> or as an extended resource (<domain>/<name>), and GPUs always as gpu or gpu.<model>"
+// +kubebuilder:validation:XValidation:rule="self.all(k, self[k] >= 0 && self[k] <= 1000000)",messageExpression="'the weight of ' + self.filter(k, !(self[k] >= 0 && self[k] <= 1000000))[0] + ' must be a whole number from 0 to 1000000'"
+// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(gpu(\\\\.[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?|cpu|memory|ephemeral-storage|pods|hugepages-[1-9][0-9]*[KMG]i|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$') && !k.matches('^(nvidia\\\\.com/gpu|fairslice\\\\.io/.*)$'))",messageExpression="'resource ' + self.filter(k, !(k.matches('^(gpu(\\\\.[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?|cpu|memory|ephemeral-storage|pods|hugepages-[1-9][0-9]*[KMG]i|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$') && !k.matches('^(nvidia\\\\.com/gpu|fairslice\\\\.io/.*)$')))[0] + ' must be named gpu, gpu.<model>, cpu, memory, ephemeral-storage, pods, hugepages-<size> or as an extended resource (<domain>/<name>), and GPUs always as gpu or gpu.<model>'"
 type ResourceWeights map[string]int64
 
 // QueueStatus is what the queue controller observes and computes. Amounts

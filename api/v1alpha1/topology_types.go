@@ -12,7 +12,8 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=fstopo,categories=fairslice
-// +kubebuilder:printcolumn:name="Levels",type=string,JSONPath=`.spec.levels[*].nodeLabel`
+// +kubebuilder:printcolumn:name="Coarsest",type=string,JSONPath=`.spec.levels[0].nodeLabel`
+// +kubebuilder:printcolumn:name="Finest",type=string,JSONPath=`.spec.levels[-1:].nodeLabel`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Topology struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -34,15 +34,15 @@ func (s state) String() string {
 // Ledger is the account of who holds what, keyed by pod UID. It is the one
 // writer of the model.Cluster and safe for concurrent use.
 //
-//	            Decide places it          Assume             ConfirmBound, or
-//	           (or: nominated when       (bind in            the pod is seen
-//	            first seen)               flight)            on its node
-//	  waiting ───────────────► promised ─────────► assumed ─────────► bound
-//	     ▲                        │  ▲                │                 │
-//	     │ withdrawn, refused by  │  └────────────────┘                 │
-//	     └────────────────────────┘   Forget, or read back unbound      │
-//	       the scheduler, deleted                                       ▼
-//	                                        ended (Succeeded, Failed): released
+//	          Decide places it          Assume             ConfirmBound, or
+//	         (or: nominated when       (bind in            the pod is seen
+//	          first seen)               flight)            on its node
+//	waiting ───────────────► promised ─────────► assumed ─────────► bound
+//	   ▲                        │  ▲                │                 │
+//	   │ withdrawn, refused by  │  └────────────────┘                 │
+//	   └────────────────────────┘   Forget, or read back unbound      │
+//	     the scheduler, deleted                                       ▼
+//	                                      ended (Succeeded, Failed): released
 //
 // From every state: the pod is gone from the API server → no entry. Bound by
 // somebody else → bound. A deletion timestamp alone frees a promise, which

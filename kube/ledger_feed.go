@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/core/model"
 )
 
@@ -25,9 +26,7 @@ func (l *Ledger) refeed(e *entry) {
 	}
 	p := e.facts.pod
 	p.State = state
-	if e.workload != nil {
-		p.Workload = e.workload.key
-	}
+	p.Workload = e.facts.workloadKey()
 	p.NominatedNode = e.facts.nominated
 	p.ExcludedNodes = slices.Sorted(maps.Keys(e.excluded))
 	switch state {
@@ -36,6 +35,7 @@ func (l *Ledger) refeed(e *entry) {
 	}
 	if err := l.cluster.SetPod(p); err != nil {
 		l.trouble("Pod", e.facts.ref.Namespace, e.facts.ref.Name, err.Error())
+		e.planReason = &explain.Reason{Code: explain.InvalidRequest, Message: err.Error()}
 		return
 	}
 	e.fed = true

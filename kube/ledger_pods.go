@@ -5,7 +5,9 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -50,19 +52,6 @@ func (l *Ledger) RemovePod(uid string) {
 	if _, ok := l.pods[uid]; ok {
 		l.dropPod(uid)
 		l.note()
-	}
-}
-
-// RetainPods removes every pod whose UID is not in uids, the API server's own
-// list: what a missed deletion left behind.
-func (l *Ledger) RetainPods(uids map[string]bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for uid := range l.pods {
-		if !uids[uid] {
-			l.dropPod(uid)
-			l.note()
-		}
 	}
 }
 
@@ -214,3 +203,10 @@ const (
 	// BindingRefused pods could not be bound and are tried again later.
 	BindingRefused explain.Code = "BindingRefused"
 )
+
+// UIDs lists the pods that the ledger knows.
+func (l *Ledger) UIDs() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.pods))
+}

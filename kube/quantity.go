@@ -4,7 +4,6 @@
 package kube
 
 import (
-	"math"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,13 +14,14 @@ import (
 	"github.com/fairslice/fairslice/core/model"
 )
 
-// largest is the largest finite amount: quantities beyond it saturate, so that
-// no request wraps into a small one.
-const largest = int64(amount.Unlimited - 1)
+// largest bounds what is taken from a single quantity, a million times what a
+// machine has: quantities beyond it saturate, so that no request wraps into a
+// small one and sums over a cluster stay exact.
+const largest = int64(1) << 50
 
 // milliOf returns q in thousandths, rounded up, saturated, at least 0.
 func milliOf(q resource.Quantity) amount.Amount {
-	if q.CmpInt64(math.MaxInt64/1000) >= 0 {
+	if q.CmpInt64(largest/1000) >= 0 {
 		return amount.Amount(largest)
 	}
 	return amount.Amount(max(q.MilliValue(), 0))

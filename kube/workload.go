@@ -205,3 +205,39 @@ func minimumOf(children map[string][]model.SubGroup, parent string, required, de
 	}
 	return sum
 }
+
+// reached says whether the members that have arrived, by sub-group, are enough
+// to run together.
+func reached(w model.Workload, arrived map[string]int) bool {
+	if len(w.SubGroups) == 0 {
+		all := 0
+		for _, n := range arrived {
+			all += n
+		}
+		return all >= w.MinMember
+	}
+	children := map[string][]model.SubGroup{}
+	for _, s := range w.SubGroups {
+		children[s.Parent] = append(children[s.Parent], s)
+	}
+	return reachedBelow(children, "", w.MinSubGroup, arrived, len(w.SubGroups))
+}
+
+// reachedBelow asks the children of parent; depth bounds a parent loop.
+func reachedBelow(children map[string][]model.SubGroup, parent string, required int, arrived map[string]int, depth int) bool {
+	if depth < 0 {
+		return false
+	}
+	below := children[parent]
+	if required <= 0 || required > len(below) {
+		required = len(below)
+	}
+	enough := 0
+	for _, s := range below {
+		if len(children[s.Name]) == 0 && arrived[s.Name] >= s.MinMember ||
+			len(children[s.Name]) > 0 && reachedBelow(children, s.Name, s.MinSubGroup, arrived, depth-1) {
+			enough++
+		}
+	}
+	return enough >= required
+}

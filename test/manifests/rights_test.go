@@ -17,7 +17,6 @@ import (
 var identities = map[string]string{
 	"controlplane": "system:serviceaccount:fairslice-system:fairslice-controlplane",
 	"plugin":       "system:serviceaccount:fairslice-system:fairslice-device-plugin",
-	"scheduler":    "system:serviceaccount:fairslice-system:fairslice-scheduler",
 }
 
 // can asks the API server's authorizer one question a line:

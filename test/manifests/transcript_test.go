@@ -33,7 +33,8 @@ import (
 //	can <verb and resource, one a line>       what RBAC says
 //	table <kind>                              what kubectl get prints
 //
-// The answer is the server's own sentence.
+// $<node> in an object stands for the UID of that node. The answer is the
+// server's own sentence.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if !strings.HasSuffix(path, ".txt") {
@@ -268,6 +269,10 @@ func decode(t *testing.T, d *datadriven.TestData) *unstructured.Unstructured {
 	if err != nil {
 		t.Fatalf("%s: %v", d.Pos, err)
 	}
+	if name, after, found := strings.Cut(string(raw), `"$`); found {
+		node, rest, _ := strings.Cut(after, `"`)
+		raw = []byte(name + `"` + nodeUID(t, node) + `"` + rest)
+	}
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(raw, &object.Object); err != nil {
 		t.Fatalf("%s: %v", d.Pos, err)
@@ -314,4 +319,12 @@ func setDefault(m map[string]any, key string, value any) {
 	if _, ok := m[key]; !ok {
 		m[key] = value
 	}
+}
+
+func nodeUID(t *testing.T, name string) string {
+	node, err := server.core().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(node.UID)
 }

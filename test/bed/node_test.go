@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -112,22 +111,6 @@ func TestNodeComponentsSurviveKills(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode()&fs.ModeSocket == 0 {
 			t.Errorf("path %s (error %v) is no socket, want the kubelet's", path, err)
 		}
-	}
-}
-
-func TestContainerdAppliesCDI(t *testing.T) {
-	cluster, node := realNode(t)
-	spec := `{"cdiVersion": "0.6.0", "kind": "example.com/gpu", "devices": [{"name": "a", "containerEdits": {"env": ["CDI_SAYS=a"]}}]}`
-	if err := os.WriteFile(filepath.Join(node.CDIDir(), "example.json"), []byte(spec), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	pod := shellPod("cdi", "echo $CDI_SAYS")
-	pod.Annotations = map[string]string{"cdi.k8s.io/example": "example.com/gpu=a"}
-	create(t, cluster, pod)
-	eventually(t, 60*time.Second, hasPhase(cluster, "cdi", corev1.PodSucceeded))
-	out, err := cluster.Kubectl(t.Context(), "logs", "cdi")
-	if err != nil || strings.TrimSpace(out) != "a" {
-		t.Errorf("container prints %q (error %v), want the value of the CDI device", out, err)
 	}
 }
 

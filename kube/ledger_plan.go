@@ -114,7 +114,7 @@ func (l *Ledger) place(e *entry, p cycle.Placement) {
 	if moved {
 		l.enter(e, statePromised, p.Node, p.GPUs)
 		e.since = l.now()
-		e.refusal = e.facts.refusal
+		e.refusal = e.facts.scheduled.message
 		e.planReason = nil
 		l.refeed(e)
 	}
@@ -142,20 +142,28 @@ func (l *Ledger) reworded(e *entry, r explain.Reason) *explain.Reason {
 func (l *Ledger) starts() []Start {
 	var out []Start
 	for _, e := range l.pods {
-		if e.state != statePromised || !l.startable(e) {
-			continue
-		}
-		f := e.facts
-		// An ungated pod that kube-scheduler has not refused yet finds its
-		// node by itself, without a write.
-		if f.gated || f.refusal != "" && f.nominated != e.node {
-			out = append(out, Start{f.ref, e.node, f.gated, f.nominated})
+		if start, ok := l.startOf(e); ok {
+			out = append(out, start)
 		}
 	}
 	slices.SortFunc(out, func(a, b Start) int {
 		return strings.Compare(a.Pod.String(), b.Pod.String())
 	})
 	return out
+}
+
+// startOf is the entry's usable promise if the pod does not show it yet. An
+// ungated pod that kube-scheduler has not refused finds its node by itself,
+// without a write.
+func (l *Ledger) startOf(e *entry) (Start, bool) {
+	f := e.facts
+	if e.state != statePromised || f.deleting || !l.startable(e) {
+		return Start{}, false
+	}
+	if !f.gated && (f.refusal == "" || f.nominated == e.node) {
+		return Start{}, false
+	}
+	return Start{f.ref, e.node, f.gated, f.nominated}, true
 }
 
 // startable is true if everything that the promise waits for has ended.

@@ -47,8 +47,11 @@ type podFacts struct {
 	goneBy     time.Time
 	startedAt  int64
 	assignment string
-	// refusal is kube-scheduler's message on a pod that it could not place.
-	refusal string
+	// scheduled is the pod's condition PodScheduled while it is false, refusal
+	// its message if kube-scheduler could not place the pod.
+	scheduled struct{ reason, message string }
+	refusal   string
+	daemon    bool
 	// invalid is set when no place could ever serve the pod.
 	invalid *explain.Reason
 }
@@ -91,7 +94,10 @@ func (c *Config) factsOf(pod *corev1.Pod) *podFacts {
 			f.foreignGate = true
 		}
 	}
-	f.refusal = refusalOf(pod)
+	f.readScheduled(pod)
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		f.daemon = owner.Kind == "DaemonSet"
+	}
 	f.pod = c.corePod(pod)
 	f.readGPU(c, pod)
 	f.readChoices(pod)
@@ -128,13 +134,16 @@ func rankOf(pod *corev1.Pod) (order int, ok bool) {
 	return 0, false
 }
 
-func refusalOf(pod *corev1.Pod) string {
+func (f *podFacts) readScheduled(pod *corev1.Pod) {
 	for _, cond := range pod.Status.Conditions {
-		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse && cond.Reason == corev1.PodReasonUnschedulable {
-			return cond.Message
+		if cond.Type != corev1.PodScheduled || cond.Status != corev1.ConditionFalse {
+			continue
+		}
+		f.scheduled.reason, f.scheduled.message = cond.Reason, cond.Message
+		if cond.Reason == corev1.PodReasonUnschedulable && !f.gated {
+			f.refusal = cond.Message
 		}
 	}
-	return ""
 }
 
 // readGPU fills in the claims.

@@ -141,13 +141,14 @@ func (w *workload) preemptible() *bool {
 	return nil
 }
 
-// queueOfPod is the pod's own label, else that of its namespace, else the
-// default queue if it asks for GPU or waits at our gate, else none.
+// queueOfPod is the pod's own label, else that of its namespace (which does not
+// reach the pods of a DaemonSet: they belong to the nodes), else the default
+// queue if it asks for GPU or waits at our gate, else none.
 func (l *Ledger) queueOfPod(f *podFacts) string {
 	switch {
 	case f.queueLabel != "":
 		return f.queueLabel
-	case l.namespaces[f.ref.Namespace] != "":
+	case l.namespaces[f.ref.Namespace] != "" && !f.daemon:
 		return l.namespaces[f.ref.Namespace]
 	case f.asksGPU || f.gated:
 		return l.config.DefaultQueue

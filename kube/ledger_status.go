@@ -1,0 +1,251 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/core/cycle"
+	"github.com/fairslice/fairslice/core/explain"
+)
+
+// QueueView is a queue as it is in the API server, with its account.
+type QueueView struct {
+	Object *v1alpha1.Queue
+	// Report is the account at the end of the last cycle; zero before the
+	// first, and for a queue that the tree leaves out.
+	Report   cycle.QueueReport
+	Reported bool
+	Children []string
+	// ParentMissing and ParentLoop say why the tree leaves the queue out.
+	ParentMissing string
+	ParentLoop    bool
+	// RunningPods and RunningWorkloads hold capacity, those of queues below
+	// included.
+	RunningPods, RunningWorkloads int
+	// WaitingPods of a queue and those below it that have no place.
+	WaitingPods int
+}
+
+// Queues returns every queue by name.
+func (l *Ledger) Queues() []QueueView {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flush()
+	views := make(map[string]*QueueView, len(l.queues))
+	for name, q := range l.queues {
+		views[name] = &QueueView{Object: q}
+	}
+	for _, r := range l.reports {
+		if v := views[r.Name]; v != nil {
+			v.Report, v.Reported = r, true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.queues)) {
+		v := views[name]
+		parent := v.Object.Spec.Parent
+		if above := views[parent]; above != nil {
+			above.Children = append(above.Children, name)
+		}
+		v.ParentMissing, v.ParentLoop = l.ancestry(name)
+	}
+	l.countRunning(views)
+	out := make([]QueueView, 0, len(views))
+	for _, name := range slices.Sorted(maps.Keys(views)) {
+		out = append(out, *views[name])
+	}
+	return out
+}
+
+// ancestry follows the parents: the first that does not exist, or a loop.
+func (l *Ledger) ancestry(name string) (missing string, loop bool) {
+	at := l.queues[name]
+	for range len(l.queues) + 1 {
+		parent := at.Spec.Parent
+		if parent == "" {
+			return "", false
+		}
+		next := l.queues[parent]
+		if next == nil {
+			return parent, false
+		}
+		at = next
+	}
+	return "", true
+}
+
+// countRunning adds what holds capacity to each queue and those above it.
+func (l *Ledger) countRunning(views map[string]*QueueView) {
+	for _, w := range l.workloads {
+		running, waiting := 0, 0
+		for _, e := range w.pods {
+			switch {
+			case e.holds() || e.state == statePromised:
+				running++
+			case e.state == stateWaiting && !e.facts.deleting:
+				waiting++
+			}
+		}
+		at := w.spec.Queue
+		for range len(views) {
+			v := views[at]
+			if v == nil {
+				break
+			}
+			v.RunningPods += running
+			v.WaitingPods += waiting
+			if running > 0 {
+				v.RunningWorkloads++
+			}
+			at = v.Object.Spec.Parent
+		}
+	}
+}
+
+// Backlog lists the queues that pods wait in, existing or not.
+func (l *Ledger) Backlog() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting := map[string]bool{}
+	for _, e := range l.pods {
+		if e.state == stateWaiting && e.workload != nil && !e.facts.deleting {
+			if q := l.queueOf(e); q != "" {
+				waiting[q] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(waiting))
+}
+
+// GroupView is a PodGroup as it is in the API server, with its members.
+type GroupView struct {
+	Object *v1alpha1.PodGroup
+	Queue  string
+	Gang   GangView
+	// Members exist and have not ended, Running of them run.
+	Members, Running, Failed int
+	Stale                    bool
+	// Reason says why members wait, nil if none does.
+	Reason *explain.Reason
+}
+
+// Groups returns every PodGroup by namespace and name.
+func (l *Ledger) Groups() []GroupView {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flush()
+	var out []GroupView
+	for _, key := range slices.Sorted(maps.Keys(l.workloads)) {
+		w := l.workloads[key]
+		if w.group == nil {
+			continue
+		}
+		spec := l.build(w)
+		v := GroupView{Object: w.group, Queue: spec.Queue, Gang: w.count(), Stale: w.staleSince != 0}
+		v.Gang.Minimum = minimum(spec)
+		for _, e := range w.sorted() {
+			l.addMember(&v, e)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func (l *Ledger) addMember(v *GroupView, e *entry) {
+	switch {
+	case e.state == stateReleased:
+		if e.facts.phase == corev1.PodFailed {
+			v.Failed++
+		}
+		return
+	case e.facts.phase == corev1.PodRunning:
+		v.Running++
+	}
+	v.Members++
+	if v.Reason != nil || e.facts.deleting {
+		return
+	}
+	switch {
+	case e.state == stateWaiting:
+		v.Reason = l.ownReason(e)
+		if v.Reason == nil {
+			v.Reason = e.planReason
+		}
+	case e.state == statePromised && !l.startable(e):
+		v.Reason = l.awaitReason(e)
+	}
+}
+
+// WaitView is a pod that waits, with what its PodScheduled condition says now.
+type WaitView struct {
+	Pod      PodRef
+	Queue    string
+	Workload string
+	// Group is the name of the pod's PodGroup, "" for a single pod.
+	Group    string
+	Gated    bool
+	Position int
+	Reason   explain.Reason
+	// ConditionReason and ConditionMessage are those of the pod's condition
+	// PodScheduled, "" if it has none.
+	ConditionReason, ConditionMessage string
+	CreatedAt                         int64
+}
+
+// Waiting returns the pods that wait for a reason that is known, by queue,
+// position and name.
+func (l *Ledger) Waiting() []WaitView {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []WaitView
+	for _, e := range l.pods {
+		f := e.facts
+		if e.state != stateWaiting && e.state != statePromised || f.deleting || e.workload == nil {
+			continue
+		}
+		v := l.view(e)
+		if v.Reason == nil {
+			continue
+		}
+		out = append(out, WaitView{
+			Pod: f.ref, Queue: v.Queue, Workload: v.Workload, Group: f.group, Gated: f.gated,
+			Position: e.position, Reason: *v.Reason, CreatedAt: f.pod.CreatedAt,
+			ConditionReason: f.scheduled.reason, ConditionMessage: f.scheduled.message,
+		})
+	}
+	slices.SortFunc(out, func(a, b WaitView) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Position, b.Position), cmp.Compare(a.Pod.String(), b.Pod.String()))
+	})
+	return out
+}
+
+// StartOf returns what has to be written to let the pod start; false if
+// nothing has to, or no longer.
+func (l *Ledger) StartOf(uid string) (Start, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.pods[uid]
+	if e == nil {
+		return Start{}, false
+	}
+	return l.startOf(e)
+}
+
+// OpenPromises counts the pods that are promised or assumed.
+func (l *Ledger) OpenPromises() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, e := range l.pods {
+		if e.state == statePromised || e.state == stateAssumed {
+			n++
+		}
+	}
+	return n
+}

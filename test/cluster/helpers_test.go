@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/test/check"
 	"github.com/fairslice/fairslice/test/stack"
 )
 
@@ -60,12 +61,12 @@ func (f fixture) empty() {
 	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{}
 	pods := f.Client.CoreV1().Pods(metav1.NamespaceDefault)
 	f.report(pods.DeleteCollection(ctx, now, all))
-	f.report(f.Dynamic.Resource(stack.PodGroupResource).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, now, all))
-	queues, err := f.Dynamic.Resource(stack.QueueResource).List(ctx, all)
+	f.report(f.Dynamic.Resource(v1alpha1.PodGroupResource).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, now, all))
+	queues, err := f.Dynamic.Resource(v1alpha1.QueueResource).List(ctx, all)
 	f.report(err)
 	for _, q := range queues.Items {
 		if q.GetName() != v1alpha1.DefaultQueue {
-			f.report(f.Dynamic.Resource(stack.QueueResource).Delete(ctx, q.GetName(), now))
+			f.report(f.Dynamic.Resource(v1alpha1.QueueResource).Delete(ctx, q.GetName(), now))
 		}
 	}
 	for {
@@ -258,6 +259,12 @@ func (f fixture) gpuSizes() map[string]int64 {
 		}
 	}
 	return sizes
+}
+
+// consistent checks that ledger and API server agree once all is at rest.
+func (f fixture) consistent() {
+	f.t.Helper()
+	f.must(check.Source{Client: f.Client, Ledger: f.LedgerDump}.Settled(f.ctx, 15*time.Second))
 }
 
 // record follows all bindings from now on; stop returns them in order.

@@ -149,11 +149,9 @@ func mismatches(v view, list []item, refusals map[string]string) []string {
 }
 
 func report(ctx context.Context, s *stack.Stack, v view, list []item, refusals map[string]string, wrong []string) {
-	fmt.Println("\nWho runs where:")
-	fmt.Println(v.table())
-	fmt.Println("Queues, in GPUs:")
-	fmt.Println(v.queueTable())
-	fmt.Println("Who waits or was refused, and why:")
+	show(ctx, s, "top")
+	show(ctx, s, "queues")
+	fmt.Println("\nWho waits or was refused, and why:")
 	for _, it := range list {
 		state, _, why := v.state(it.pod.Name)
 		switch {
@@ -167,6 +165,16 @@ func report(ctx context.Context, s *stack.Stack, v view, list []item, refusals m
 	for _, name := range wrong {
 		state, where, why := v.state(name)
 		fmt.Printf("  %-12s NOT AS ANNOUNCED: %s %s %s\n", name, state, where, why)
+	}
+}
+
+// show runs a command of the fairslice binary as a user would.
+func show(ctx context.Context, s *stack.Stack, command string) {
+	fmt.Printf("\n$ fairslice %s\n", command)
+	out, err := s.Fairslice(ctx, command)
+	fmt.Print(out)
+	if err != nil {
+		fmt.Println(err)
 	}
 }
 

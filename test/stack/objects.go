@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 )
@@ -90,21 +89,15 @@ func Annotate(key, value string) PodOption {
 	return func(p *corev1.Pod) { p.Annotations[key] = value }
 }
 
-// Resources of our kinds.
-var (
-	QueueResource    = schema.GroupVersionResource{Group: v1alpha1.Group, Version: "v1alpha1", Resource: "queues"}
-	PodGroupResource = schema.GroupVersionResource{Group: v1alpha1.Group, Version: "v1alpha1", Resource: "podgroups"}
-)
-
 // CreateQueue creates a queue; spec has the fields of QueueSpec.
 func (s *Stack) CreateQueue(ctx context.Context, name string, spec map[string]any) error {
-	_, err := s.Dynamic.Resource(QueueResource).Create(ctx, object("Queue", "", name, spec), metav1.CreateOptions{})
+	_, err := s.Dynamic.Resource(v1alpha1.QueueResource).Create(ctx, object("Queue", "", name, spec), metav1.CreateOptions{})
 	return err
 }
 
 // CreatePodGroup creates a PodGroup in namespace default.
 func (s *Stack) CreatePodGroup(ctx context.Context, name string, spec map[string]any) error {
-	_, err := s.Dynamic.Resource(PodGroupResource).Namespace(metav1.NamespaceDefault).
+	_, err := s.Dynamic.Resource(v1alpha1.PodGroupResource).Namespace(metav1.NamespaceDefault).
 		Create(ctx, object("PodGroup", metav1.NamespaceDefault, name, spec), metav1.CreateOptions{})
 	return err
 }

@@ -232,6 +232,20 @@ func (s *Stack) get(ctx context.Context, path string) ([]byte, error) {
 	return raw, err
 }
 
+// Fairslice runs a command of the fairslice binary as the administrator and
+// returns what it printed.
+func (s *Stack) Fairslice(ctx context.Context, args ...string) (string, error) {
+	kubeconfig, err := s.Kubeconfig(bed.Admin, bed.AdminGroup)
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, s.Binary, append(args, "--kubeconfig="+kubeconfig)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("fairslice %s: %w", strings.Join(args, " "), err)
+	}
+	return string(out), err
+}
+
 // LedgerDump reads the control plane's ledger into v, for the checker.
 func (s *Stack) LedgerDump(ctx context.Context, v any) error {
 	raw, err := s.get(ctx, "/debug/ledger")

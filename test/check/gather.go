@@ -114,4 +114,3 @@ func ours(resource string) bool {
 	}
 	return false
 }
-

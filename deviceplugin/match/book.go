@@ -16,11 +16,16 @@ import (
 	"github.com/fairslice/fairslice/deviceplugin/pool"
 )
 
-// Grace is how long a prediction, or a record of a pod that the informer does not
-// know, may stay unconfirmed before it is dropped. The kubelet writes its
-// checkpoint right after each admission, so this only has to outlast a slow disk
-// and a lagging watch.
-const Grace = 15 * time.Second
+const (
+	// Grace is how long a prediction, or a record of a pod that the informer does
+	// not know, may stay unconfirmed before it is dropped; it has to outlast a
+	// lagging watch.
+	Grace = 15 * time.Second
+	// CheckpointGrace is the same for a prediction that the checkpoint does not
+	// repeat. The kubelet writes it right after each admission, so this only has
+	// to outlast a slow disk.
+	CheckpointGrace = 3 * time.Second
+)
 
 // Record is what the kubelet says that a container holds.
 type Record struct {
@@ -142,9 +147,15 @@ func (b *Book) Delete(uid string) {
 	b.notify()
 }
 
-// release frees what a pod holds.
+// release frees what a pod certainly holds. What was only predicted for it may be
+// another pod's: that stays in use until the kubelet's records decide.
 func (b *Book) release(uid string) {
-	b.holdings = slices.DeleteFunc(b.holdings, func(h *holding) bool { return h.owner.PodUID == uid })
+	b.holdings = slices.DeleteFunc(b.holdings, func(h *holding) bool { return h.confirmed && h.owner.PodUID == uid })
+	for _, h := range b.holdings {
+		if h.owner.PodUID == uid {
+			h.owner = Owner{}
+		}
+	}
 	maps.DeleteFunc(b.traded, func(c claim, _ []v1alpha1.AssignedGPU) bool { return c.owner.PodUID == uid })
 	b.recount()
 }

@@ -142,15 +142,19 @@ func (b *Book) keep(h *holding, from Source, now time.Time) {
 		if c.kind != h.kind {
 			continue
 		}
-		same := c.owner == h.owner
+		same := c.owner == h.owner && h.owner != (Owner{})
 		taken := c.owner.PodUID != h.owner.PodUID && overlaps(c.ids, h.ids)
 		sibling := !b.isInit(h) && slices.Equal(c.ids, h.ids)
 		if same || taken || sibling {
 			return
 		}
 	}
+	grace := Grace
+	if from.Complete {
+		grace = CheckpointGrace
+	}
 	switch {
-	case !h.confirmed && now.Sub(h.at) < Grace && (!from.Settled || b.midContainer(h)):
+	case !h.confirmed && now.Sub(h.at) < grace && (!from.Settled || b.midContainer(h)):
 	case !from.Complete && b.isInit(h):
 	case h.confirmed:
 		return

@@ -11,11 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/fairslice/fairslice/test/bed/binaries"
@@ -35,8 +37,12 @@ const (
 	GoneAfter = "bed.fairslice.io/gone-after"
 )
 
-// simulated marks the nodes that kwok keeps alive.
-const simulated = "kwok.x-k8s.io/node"
+// Annotations on simulated nodes: those that kwok keeps alive, and those that it
+// must not revive.
+const (
+	simulated = "kwok.x-k8s.io/node"
+	down      = "bed.fairslice.io/down"
+)
 
 //go:embed stages.yaml
 var stages []byte
@@ -111,6 +117,26 @@ func (c *Cluster) addSimulatedNode(ctx context.Context, spec SimulatedNode) erro
 		_, err = api.Update(ctx, node, metav1.UpdateOptions{})
 		return err
 	})
+}
+
+// SetNodeReady takes a simulated node down, as a node that reports itself not
+// ready, or brings it back.
+func (c *Cluster) SetNodeReady(ctx context.Context, name string, ready bool) error {
+	annotation, status, reason := `"true"`, corev1.ConditionFalse, "SimulatedFailure"
+	if ready {
+		annotation, status, reason = "null", corev1.ConditionTrue, "Simulated"
+	}
+	api := c.client.CoreV1().Nodes()
+	mark := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, down, annotation)
+	if _, err := api.Patch(ctx, name, types.MergePatchType, []byte(mark), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("set node %s ready %t: %w", name, ready, err)
+	}
+	now := metav1.Now().UTC().Format(time.RFC3339)
+	condition := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":%q,"lastTransitionTime":%q,"lastHeartbeatTime":%q}]}}`, status, reason, now, now)
+	if _, err := api.Patch(ctx, name, types.StrategicMergePatchType, []byte(condition), metav1.PatchOptions{}, "status"); err != nil {
+		return fmt.Errorf("set node %s ready %t: %w", name, ready, err)
+	}
+	return nil
 }
 
 func (s SimulatedNode) object() *corev1.Node {

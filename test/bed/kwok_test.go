@@ -152,3 +152,36 @@ func TestSchedulerKilledAndConfigured(t *testing.T) {
 		t.Error("a scheduler with a broken configuration started")
 	}
 }
+
+func TestNodeGoesDownAndComesBack(t *testing.T) {
+	cluster := simulated(t)
+	ctx := t.Context()
+	if err := cluster.SetNodeReady(ctx, "gpu-0", false); err != nil {
+		t.Fatal(err)
+	}
+	tainted := func(want bool) func(context.Context) error {
+		return func(ctx context.Context) error {
+			node, err := cluster.Client().CoreV1().Nodes().Get(ctx, "gpu-0", metav1.GetOptions{})
+			if err == nil && (len(node.Spec.Taints) > 0) != want {
+				err = fmt.Errorf("node gpu-0 has taints %v, want some: %t", node.Spec.Taints, want)
+			}
+			return err
+		}
+	}
+	eventually(t, 20*time.Second, tainted(true))
+	create(t, cluster, gpuPod("first", 3, nil))
+	create(t, cluster, gpuPod("second", 3, nil))
+	eventually(t, 20*time.Second, func(ctx context.Context) error {
+		pods, err := cluster.Client().CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=gpu-1"})
+		if err == nil && len(pods.Items) != 1 {
+			err = fmt.Errorf("node gpu-1 has %d pods, want one", len(pods.Items))
+		}
+		return err
+	})
+	if err := cluster.SetNodeReady(ctx, "gpu-0", true); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, tainted(false))
+	eventually(t, 20*time.Second, hasPhase(cluster, "first", corev1.PodRunning))
+	eventually(t, 20*time.Second, hasPhase(cluster, "second", corev1.PodRunning))
+}

@@ -30,7 +30,12 @@ func TestMain(m *testing.M) {
 
 // victim starts a cluster, says where, and waits to be killed.
 func victim() {
-	cluster, err := bed.Start(context.Background(), bed.Options{NoControllerManager: true})
+	ctx := context.Background()
+	node := os.Getenv("BED_TEST_VICTIM") == "node"
+	cluster, err := bed.Start(ctx, bed.Options{NoControllerManager: !node})
+	if err == nil && node {
+		_, err = cluster.StartKubelet(ctx, bed.KubeletOptions{})
+	}
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -42,38 +47,48 @@ func victim() {
 func TestNothingOutlivesAKilledProgram(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
-			cmd := exec.Command("/proc/self/exe")
-			cmd.Env = append(os.Environ(), "BED_TEST_VICTIM=1")
-			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
+			folder, processes := killVictim(t, "control plane", sig)
+			if len(processes) < 2 {
+				t.Errorf("cluster in %s had processes %v, want etcd and kube-apiserver among them", folder, processes)
 			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(out)
-			lines.Scan()
-			folder := lines.Text()
-			if _, err := os.Stat(folder); err != nil || folder == "" {
-				t.Fatalf("the program says %q, want the cluster's folder", folder)
-			}
-			if len(marked(folder)) < 2 {
-				t.Errorf("cluster in %s has processes %v, want etcd and kube-apiserver among them", folder, marked(folder))
-			}
-			if err := cmd.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
-			cmd.Wait()
-			eventually(t, 10*time.Second, func(context.Context) error {
-				if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
-					return fmt.Errorf("folder %s is still there (error %v)", folder, err)
-				}
-				return nil
-			})
-			nothingLeft(t, folder, "/"+filepath.Base(folder))
 		})
 	}
+}
+
+// killVictim runs the victim, sends it the signal once its cluster is up, and
+// checks that nothing is left. It returns the cluster's folder and the processes
+// that it had.
+func killVictim(t *testing.T, part string, sig syscall.Signal) (string, []string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "BED_TEST_VICTIM="+part)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	folder := lines.Text()
+	if _, err := os.Stat(folder); err != nil || folder == "" {
+		t.Fatalf("the program says %q, want the cluster's folder", folder)
+	}
+	processes := marked(folder)
+	if err := cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	eventually(t, 20*time.Second, func(context.Context) error {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("folder %s is still there (error %v)", folder, err)
+		}
+		return nil
+	})
+	nothingLeft(t, folder, "/"+filepath.Base(folder))
+	return folder, processes
 }
 
 // marked returns the command lines of the processes that name the folder in

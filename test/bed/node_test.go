@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -135,4 +137,36 @@ func TestNodeLeavesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	nothingLeft(t, cluster.Folder(), node.CgroupRoot())
+}
+
+func TestNodeDoesNotOutliveAKilledProgram(t *testing.T) {
+	folder, processes := killVictim(t, "node", syscall.SIGKILL)
+	for _, want := range []string{"kubelet", "containerd"} {
+		if !strings.Contains(strings.Join(processes, "\n"), "/"+want+" ") {
+			t.Errorf("cluster in %s had processes %v, want %s among them", folder, processes, want)
+		}
+	}
+}
+
+// Two nodes of one machine do not see each other's pods and folders.
+func TestTwoNodes(t *testing.T) {
+	cluster, first := realNode(t)
+	second, err := cluster.StartKubelet(t.Context(), bed.KubeletOptions{Name: "node-2", Config: "maxPods: 5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*bed.Node{first, second} {
+		pod := shellPod("on-"+node.Name, "sleep 1000")
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
+		create(t, cluster, pod)
+		eventually(t, 60*time.Second, hasPhase(cluster, pod.Name, corev1.PodRunning))
+		list, err := filepath.Glob(filepath.Join(node.Folder(), "pods", "*"))
+		if err != nil || len(list) != 1 || !strings.Contains(list[0], pod.Name) {
+			t.Errorf("node %s keeps logs of pods %v (error %v), want those of %s alone", node.Name, list, err, pod.Name)
+		}
+	}
+	object, err := cluster.Client().CoreV1().Nodes().Get(t.Context(), "node-2", metav1.GetOptions{})
+	if err != nil || object.Status.Allocatable.Pods().Value() != 5 {
+		t.Errorf("node-2 takes %v pods (error %v), want the 5 of its configuration", object.Status.Allocatable.Pods(), err)
+	}
 }

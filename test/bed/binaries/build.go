@@ -30,6 +30,16 @@ func build(ctx context.Context, progress io.Writer, root string, dir Dir, missin
 	if err := os.MkdirAll(string(dir), 0o755); err != nil {
 		return err
 	}
+	// What a killed build left; this process holds the lock.
+	leftovers, err := filepath.Glob(dir.Path(".build-*"))
+	if err != nil {
+		return err
+	}
+	for _, leftover := range leftovers {
+		if err := os.RemoveAll(leftover); err != nil {
+			return err
+		}
+	}
 	for _, module := range []string{toolsModule, runtimeModule} {
 		var names []string
 		for _, name := range missing {
@@ -62,7 +72,12 @@ func (j job) run(ctx context.Context, progress io.Writer) error {
 	for _, name := range j.names {
 		titles = append(titles, name+" "+j.versions[programs[name].pins])
 	}
-	fmt.Fprintf(progress, "test bed: building %s (%s)\n", strings.Join(titles, ", "), j.estimate())
+	total, err := j.countPackages(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "test bed: building %s (on %d cores about %s when nothing is cached)\n",
+		strings.Join(titles, ", "), runtime.NumCPU(), time.Duration(total)*cpuPerPackage/time.Duration(runtime.NumCPU())/time.Second*time.Second)
 	out, err := os.MkdirTemp(string(j.dir), ".build-")
 	if err != nil {
 		return err
@@ -80,7 +95,7 @@ func (j job) run(ctx context.Context, progress io.Writer) error {
 	for _, name := range j.names {
 		args = append(args, programs[name].path)
 	}
-	if err := j.compile(ctx, progress, started, args); err != nil {
+	if err := j.compile(ctx, progress, total, args); err != nil {
 		return err
 	}
 	for _, name := range j.names {
@@ -88,28 +103,46 @@ func (j job) run(ctx context.Context, progress io.Writer) error {
 			return fmt.Errorf("keep the built %s: %w", name, err)
 		}
 	}
-	fmt.Fprintf(progress, "test bed: built %d programs in %s into %s\n", len(j.names), time.Since(started).Round(time.Second), j.dir)
+	fmt.Fprintf(progress, "test bed: built in %s into %s\n", time.Since(started).Round(time.Second), j.dir)
 	return nil
 }
 
-// estimate says how long it takes, from times measured on 2 cores with an
-// empty build cache; what the cache holds is not compiled again.
-func (j job) estimate() string {
-	minutes := 8
-	if j.module == runtimeModule {
-		minutes = 2
+// cpuPerPackage was measured with an empty build cache: 14 minutes of CPU time
+// for the 2993 packages of all programs of test/bed/tools, linking included.
+const cpuPerPackage = 290 * time.Millisecond
+
+// countPackages returns how many packages the programs consist of: what go
+// build compiles when nothing is cached.
+func (j job) countPackages(ctx context.Context) (int, error) {
+	args := append([]string{"list", "-deps"}, compileFlags...)
+	for _, name := range j.names {
+		args = append(args, programs[name].path)
 	}
-	return fmt.Sprintf("about %d min on 2 cores when nothing is cached, this machine has %d", minutes, runtime.NumCPU())
+	cmd := j.command(ctx, args)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("list the packages of %s: %w\n%s", j.module, err, complaints.String())
+	}
+	return bytes.Count(out, []byte("\n")), nil
 }
 
-// compile runs go with the arguments and reports how far it is every few
-// seconds: with -v it names each package that it compiles.
-func (j job) compile(ctx context.Context, progress io.Writer, started time.Time, args []string) error {
+// command runs go in the nested module.
+func (j job) command(ctx context.Context, args []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(j.root, j.module)
 	// Static programs run on any machine and in any image; GOFLAGS and a
 	// workspace of the user's must not change them.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	return cmd
+}
+
+// compile runs go with the arguments and reports how far it is every few
+// seconds: with -v it names each package that it compiles.
+func (j job) compile(ctx context.Context, progress io.Writer, total int, args []string) error {
+	started := time.Now()
+	cmd := j.command(ctx, args)
 	pipe, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -132,7 +165,7 @@ func (j job) compile(ctx context.Context, progress io.Writer, started time.Time,
 		}
 		if now := time.Now(); now.Sub(told) >= 15*time.Second {
 			told = now
-			fmt.Fprintf(progress, "test bed: %d packages compiled after %s …\n", packages, now.Sub(started).Round(time.Second))
+			fmt.Fprintf(progress, "test bed: %d of at most %d packages compiled after %s …\n", packages, total, now.Sub(started).Round(time.Second))
 		}
 	}
 	if err := cmd.Wait(); err != nil {

@@ -68,6 +68,10 @@ const (
 const (
 	// AnnotationGPUs holds the node's Inventory in JSON.
 	AnnotationGPUs = Group + "/gpus"
+	// AnnotationGPURoom changes whenever room on the node's GPUs grows, so that
+	// kube-scheduler retries pods that the extender refused. Its value means
+	// nothing.
+	AnnotationGPURoom = Group + "/gpu-room"
 	// LabelGPUModel is the model of the node's GPUs as a label value, for
 	// example "NVIDIA-A100-SXM4-40GB"; "mixed" when they differ.
 	LabelGPUModel = Group + "/gpu.model"

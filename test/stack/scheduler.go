@@ -14,10 +14,11 @@ import (
 
 // shippedScheduler is the configuration for the default scheduler that a user
 // would take.
-const shippedScheduler = "scheduler/default-scheduler.yaml"
+const shippedScheduler = "scheduler/default/scheduler-config.yaml"
 
 // startScheduler starts kube-scheduler with the shipped configuration, changed
-// only in where the extender listens.
+// only in where the extender and the certificates are, and in having no lease: a
+// killed scheduler's successor need not wait for it to expire.
 func (s *Stack) startScheduler(ctx context.Context) error {
 	text, err := s.readManifest(shippedScheduler)
 	if err != nil {
@@ -44,8 +45,11 @@ func (s *Stack) pointAtExtender(text string) (string, error) {
 		return "", fmt.Errorf("its extender is no object")
 	}
 	extender["urlPrefix"] = s.ExtenderURL()
-	delete(extender, "tlsConfig")
-	extender["enableHTTPS"] = false
+	extender["tlsConfig"] = map[string]any{
+		"serverName": extenderName, "caFile": s.certs.ca, "certFile": s.certs.clientCert, "keyFile": s.certs.clientKey,
+	}
+	config["leaderElection"] = map[string]any{"leaderElect": false}
+	delete(config, "clientConnection")
 	raw, err := yaml.Marshal(config)
 	return string(raw), err
 }

@@ -58,6 +58,8 @@ type Stack struct {
 	options Options
 	root    string // of the checkout
 	port    int    // of the extender
+	certs   certificates
+	http    *http.Client
 }
 
 // Start brings everything up: about 15 s once the programs are built.
@@ -191,6 +193,12 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 	if s.port, err = freePort(); err != nil {
 		return err
 	}
+	if s.certs, err = makeCertificates(filepath.Join(s.Folder(), "extender-tls")); err != nil {
+		return fmt.Errorf("make the extender's certificates: %w", err)
+	}
+	if s.http, err = s.certs.httpClient(); err != nil {
+		return err
+	}
 	return s.StartProcess(ctx, bed.Process{
 		Name: ControlPlane, Path: s.Binary,
 		Args:  append(s.controlPlaneArgs(kubeconfig), s.options.ControlPlaneFlags...),
@@ -200,13 +208,14 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 
 func (s *Stack) controlPlaneArgs(kubeconfig string) []string {
 	return []string{
-		"controlplane", "--kubeconfig=" + kubeconfig, "--insecure-http",
+		"controlplane", "--kubeconfig=" + kubeconfig, "--namespace=" + Namespace,
 		fmt.Sprintf("--listen=127.0.0.1:%d", s.port),
+		"--tls-cert=" + s.certs.serverCert, "--tls-key=" + s.certs.serverKey, "--client-ca=" + s.certs.ca,
 	}
 }
 
 // ExtenderURL is the address that kube-scheduler calls.
-func (s *Stack) ExtenderURL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.port) }
+func (s *Stack) ExtenderURL() string { return fmt.Sprintf("https://127.0.0.1:%d", s.port) }
 
 func (s *Stack) httpOK(path string) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -220,7 +229,7 @@ func (s *Stack) get(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.http.Do(req)
 	if err != nil {
 		return nil, err
 	}

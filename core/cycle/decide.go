@@ -3,7 +3,11 @@
 
 package cycle
 
-import "github.com/fairslice/fairslice/core/model"
+import (
+	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/fairshare"
+	"github.com/fairslice/fairslice/core/model"
+)
 
 // Action is one part of a cycle.
 type Action string
@@ -24,4 +28,76 @@ func Decide(c *model.Cluster) Plan {
 }
 
 // DecideActions runs only the given actions, in the given order.
-func DecideActions(c *model.Cluster, actions ...Action) Plan { return Plan{} }
+func DecideActions(c *model.Cluster, actions ...Action) Plan {
+	c.Settle()
+	d := &decider{
+		c: c, t: c.Accounts(), settings: c.Settings(), start: c.Mark(),
+		reasons: map[*model.LiveWorkload]*explain.Reason{}, evicted: map[*model.LivePod]*verdict{},
+		hopeless: map[*model.Shape]hopelessness{}, budgetUsed: make([]int, len(c.Budgets())),
+	}
+	fairshare.Divide(d.t, d.settings.UsageFactor)
+	d.keepPromises()
+	for _, a := range actions {
+		switch a {
+		case Allocate:
+			d.allocate()
+		case Consolidate:
+			d.consolidate()
+		case Reclaim:
+			d.reclaim()
+		case Preempt:
+			d.preempt()
+		case EvictStaleGangs:
+			d.evictStaleGangs()
+		}
+	}
+	plan := d.plan()
+	c.Undo(d.start)
+	return plan
+}
+
+// decider is one cycle's work. Its decisions are what-if moves in the cluster,
+// read off at the end and taken back.
+type decider struct {
+	c        *model.Cluster
+	t        *model.QueueTree
+	settings model.Settings
+	start    model.Mark
+	// reasons is why a workload could not be placed, the last finding.
+	reasons map[*model.LiveWorkload]*explain.Reason
+	evicted map[*model.LivePod]*verdict
+	// hopeless remembers shapes that fit nowhere, while room only shrinks.
+	hopeless map[*model.Shape]hopelessness
+	// budgetUsed counts evictions per disruption budget.
+	budgetUsed []int
+	victims    *victimIndex
+}
+
+// verdict is why a pod is evicted.
+type verdict struct {
+	rule   Rule
+	by     *model.LiveWorkload
+	reason explain.Reason
+}
+
+// hopelessness is the smallest number of pods of a shape that did not fit.
+type hopelessness struct {
+	pods   int
+	reason *explain.Reason
+}
+
+// backlog lists the jobs with pods to place whose queue is a leaf.
+func (d *decider) backlog() []*job {
+	seen := map[*model.LiveWorkload]bool{}
+	var jobs []*job
+	for _, set := range []int{model.SetBacklog, model.SetPromised} {
+		for _, w := range d.c.Members(set) {
+			if seen[w] || w.Queue == model.NoQueue {
+				continue
+			}
+			seen[w] = true
+			jobs = append(jobs, &job{w: w})
+		}
+	}
+	return jobs
+}

@@ -122,3 +122,13 @@ func (w *LiveWorkload) satisfied(group int, members func(leaf *Group) int) bool 
 	}
 	return n >= g.Min
 }
+
+// Charges says whether some pod that books room costs anything of resource r.
+func (w *LiveWorkload) Charges(r int) bool {
+	for _, p := range w.Pods {
+		if p.Phase.Active() && p.Charge[r] > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,176 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"slices"
+
+	"github.com/fairslice/fairslice/core/amount"
+	"github.com/fairslice/fairslice/core/model"
+	"github.com/fairslice/fairslice/core/order"
+)
+
+// job is a workload with what it asks for at a time.
+type job struct {
+	w     *model.LiveWorkload
+	tasks []*model.LivePod
+	// need is what the tasks cost the queue.
+	need amount.Vector
+	// gang says that the tasks are missing members of a minimum, to be placed
+	// all or none.
+	gang bool
+	key  order.Job
+	// missing members, when the minimum cannot be reached with the pods there
+	// are.
+	missing int
+	fixed   bool // tasks were given, not to be worked out again
+}
+
+// available says whether a pod may be given a place.
+type available func(p *model.LivePod) bool
+
+// waiting pods have no room and are the plan's to place.
+func waiting(p *model.LivePod) bool {
+	return p.Phase == model.Idle && (p.Spec.State == model.Pending || p.Spec.State == model.Promised)
+}
+
+// refresh works out the next chunk of a job.
+func (d *decider) refresh(j *job, free available) {
+	w := j.w
+	j.key = order.Job{Priority: w.Spec.Priority, Fill: fill(w), CreatedAt: w.Spec.CreatedAt, Key: w.Spec.Key}
+	if j.fixed {
+		return
+	}
+	j.tasks, j.missing = j.tasks[:0], 0
+	j.gang = !w.Satisfied(0, false)
+	if j.gang {
+		j.tasks, j.missing = required(w, 0, free, j.tasks)
+	} else {
+		j.tasks = extra(w, 0, free, j.tasks)
+	}
+	d.charge(j)
+}
+
+func (d *decider) charge(j *job) {
+	if j.need == nil {
+		j.need = make(amount.Vector, len(d.t.Resources))
+	} else {
+		clear(j.need)
+	}
+	for _, p := range j.tasks {
+		amount.AddTo(j.need, d.c.Estimate(p.Shape))
+	}
+}
+
+// fill is how a workload stands to its minimum.
+func fill(w *model.LiveWorkload) order.Fill {
+	if !w.Satisfied(0, false) {
+		return order.BelowMin
+	}
+	for i := range w.Groups {
+		if g := &w.Groups[i]; g.Leaf && g.Active > g.Min {
+			return order.AboveMin
+		}
+	}
+	return order.AtMin
+}
+
+// required collects what a group needs to reach its minimum; missing is how
+// many members there are too few.
+func required(w *model.LiveWorkload, group int, free available, tasks []*model.LivePod) ([]*model.LivePod, int) {
+	g := &w.Groups[group]
+	if g.Leaf {
+		need := g.Min - g.Active
+		for _, p := range g.Pods {
+			if need > 0 && free(p) {
+				tasks = append(tasks, p)
+				need--
+			}
+		}
+		return tasks, max(0, need)
+	}
+	need := g.Min
+	var open []int
+	for _, child := range g.Children {
+		if w.Satisfied(child, false) {
+			need--
+		} else {
+			open = append(open, child)
+		}
+	}
+	var shortest []int
+	for _, child := range open {
+		if need <= 0 {
+			return tasks, 0
+		}
+		more, missing := required(w, child, free, nil)
+		if missing > 0 {
+			shortest = append(shortest, missing)
+			continue
+		}
+		tasks = append(tasks, more...)
+		need--
+	}
+	slices.Sort(shortest)
+	missing := 0
+	for _, m := range shortest[:min(max(0, need), len(shortest))] {
+		missing += m
+	}
+	return tasks, missing
+}
+
+// extra finds the next step of growth above the minimum: one pod, or a whole
+// optional sub-group.
+func extra(w *model.LiveWorkload, group int, free available, tasks []*model.LivePod) []*model.LivePod {
+	g := &w.Groups[group]
+	if g.Leaf {
+		for _, p := range g.Pods {
+			if free(p) {
+				return append(tasks, p)
+			}
+		}
+		return tasks
+	}
+	for _, child := range byFill(w, g.Children) {
+		var more []*model.LivePod
+		if w.Satisfied(child, false) {
+			more = extra(w, child, free, nil)
+		} else if got, missing := required(w, child, free, nil); missing == 0 {
+			more = got
+		}
+		if len(more) > 0 {
+			return append(tasks, more...)
+		}
+	}
+	return tasks
+}
+
+// byFill orders sibling sub-groups by how much they lack.
+func byFill(w *model.LiveWorkload, children []int) []int {
+	out := slices.Clone(children)
+	slices.SortStableFunc(out, func(a, b int) int { return order.SubGroups(subGroup(w, a), subGroup(w, b)) })
+	return out
+}
+
+func subGroup(w *model.LiveWorkload, group int) order.SubGroup {
+	g := &w.Groups[group]
+	s := order.SubGroup{Name: g.Name, Active: g.Active, Min: g.Min}
+	if !g.Leaf {
+		s.Active = 0
+		for _, child := range g.Children {
+			if w.Satisfied(child, false) {
+				s.Active++
+			}
+		}
+	}
+	return s
+}
+
+// below says whether group a is b or lies under it.
+func below(w *model.LiveWorkload, a, b int) bool {
+	for a > b {
+		a = w.Groups[a].Parent
+	}
+	return a == b
+}

@@ -70,6 +70,9 @@ func (l *Ledger) feedBudgets() {
 		slices.Sort(covered.Pods)
 		out = append(out, covered)
 	}
+	if refused, ok := l.protected(); ok {
+		out = append(out, refused)
+	}
 	l.cluster.SetBudgets(out)
 }
 

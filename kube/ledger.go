@@ -80,7 +80,7 @@ type Ledger struct {
 	cycles       uint64
 	lastDuration time.Duration
 	reports      []cycle.QueueReport
-	evictions    map[string]cycle.Eviction // by victim's UID, of the last plan
+	holds        map[string]*hold // by UID of the moved pod
 	troubles     map[string]string
 	newTroubles  []Trouble
 
@@ -113,8 +113,13 @@ type entry struct {
 	// the back-off after them.
 	failures     int
 	blockedUntil int64
-	stuck        bool
-	fed          bool // is in the cluster
+	// sentence is the plan's eviction of the pod, nil for none.
+	sentence *cycle.Eviction
+	// protectedUntil (nanoseconds) keeps a pod whose eviction was refused from
+	// being a victim.
+	protectedUntil int64
+	stuck          bool
+	fed            bool // is in the cluster
 }
 
 // exclusion is a node that kube-scheduler refused for the pod.
@@ -149,7 +154,7 @@ func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources 
 		namespaces: map[string]string{},
 		priorities: map[string]int32{},
 		budgets:    map[string]*budget{},
-		evictions:  map[string]cycle.Eviction{},
+		holds:      map[string]*hold{},
 		troubles:   map[string]string{},
 		unsynced:   map[string]bool{},
 		changed:    make(chan struct{}, 1),

@@ -87,7 +87,7 @@ func (l *Ledger) awaitReason(e *entry) *explain.Reason {
 		if victim == nil || victim.state == stateReleased {
 			continue
 		}
-		if _, evicted := l.evictions[uid]; evicted {
+		if victim.sentence != nil {
 			r.Code = explain.WaitingForVictims
 		}
 		r.Victims = append(r.Victims, uid)

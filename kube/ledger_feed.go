@@ -58,7 +58,7 @@ func (l *Ledger) modelState(e *entry) (model.PodState, bool) {
 		switch {
 		case e.stuck:
 			return model.Stuck, true
-		case e.facts.deleting:
+		case e.facts.deleting || e.sentence != nil:
 			return model.Releasing, true
 		}
 		return model.Bound, true

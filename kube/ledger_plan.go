@@ -49,6 +49,9 @@ type Start struct {
 	Gated bool
 	// Nominated is the node that the pod's status names now.
 	Nominated string
+	// Queue of the pod, and its creation in nanoseconds.
+	Queue     string
+	CreatedAt int64
 }
 
 // Decide runs a cycle: it decides on the cluster as it is now and records the
@@ -83,6 +86,10 @@ func (l *Ledger) decide(actions ...cycle.Action) cycle.Plan {
 // promise records the plan.
 func (l *Ledger) promise(plan cycle.Plan) {
 	for _, uid := range plan.Withdrawn {
+		if victim, held := strings.CutPrefix(uid, "hold/"); held {
+			l.dropHold(victim)
+			continue
+		}
 		if e := l.pods[uid]; e != nil && e.state == statePromised {
 			l.withdraw(e)
 		}
@@ -102,10 +109,7 @@ func (l *Ledger) promise(plan cycle.Plan) {
 		}
 	}
 	l.reports = plan.Queues
-	clear(l.evictions)
-	for _, ev := range plan.Evictions {
-		l.evictions[ev.Pod] = ev
-	}
+	l.sentence(plan.Evictions)
 }
 
 func (l *Ledger) place(e *entry, p cycle.Placement) {
@@ -163,7 +167,7 @@ func (l *Ledger) startOf(e *entry) (Start, bool) {
 	if !f.gated && (f.refusal == "" || f.nominated == e.node) {
 		return Start{}, false
 	}
-	return Start{f.ref, e.node, f.gated, f.nominated}, true
+	return Start{f.ref, e.node, f.gated, f.nominated, l.queueOf(e), f.pod.CreatedAt}, true
 }
 
 // startable is true if everything that the promise waits for has ended.
@@ -177,6 +181,7 @@ func (l *Ledger) startable(e *entry) bool {
 // tick does what time brings: exclusions end, back-offs end, refused promises
 // are given up, pods that do not end are given up on.
 func (l *Ledger) tick(now int64) {
+	l.review(now)
 	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
 		e := l.pods[uid]
 		changed := l.refused(e, now)
@@ -185,6 +190,10 @@ func (l *Ledger) tick(now int64) {
 				delete(e.excluded, node)
 				changed = true
 			}
+		}
+		if e.protectedUntil > 0 && e.protectedUntil <= now {
+			e.protectedUntil = 0
+			l.budgetsDirty = true
 		}
 		if e.blockedUntil > 0 && e.blockedUntil <= now {
 			e.blockedUntil = 0

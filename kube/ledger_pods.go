@@ -129,6 +129,7 @@ func (l *Ledger) follow(e *entry, first bool) {
 		l.followBound(e)
 	case f.deleting && (e.state == stateWaiting || e.state == statePromised):
 		l.enter(e, stateWaiting, "", nil)
+	case first && l.succeed(e):
 	case first && !f.gated && f.nominated != "" && e.workload != nil:
 		// Whoever led before us promised this place and told the scheduler.
 		l.enter(e, statePromised, f.nominated, nil)

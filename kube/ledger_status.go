@@ -205,24 +205,41 @@ func (l *Ledger) Waiting() []WaitView {
 	defer l.mu.Unlock()
 	var out []WaitView
 	for _, e := range l.pods {
-		f := e.facts
-		if e.state != stateWaiting && e.state != statePromised || f.deleting || e.workload == nil {
-			continue
+		if v, ok := l.waitOf(e); ok {
+			out = append(out, v)
 		}
-		v := l.view(e)
-		if v.Reason == nil {
-			continue
-		}
-		out = append(out, WaitView{
-			Pod: f.ref, Queue: v.Queue, Workload: v.Workload, Group: f.group, Gated: f.gated,
-			Position: e.position, Reason: *v.Reason, CreatedAt: f.pod.CreatedAt,
-			ConditionReason: f.scheduled.reason, ConditionMessage: f.scheduled.message,
-		})
 	}
 	slices.SortFunc(out, func(a, b WaitView) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Position, b.Position), cmp.Compare(a.Pod.String(), b.Pod.String()))
 	})
 	return out
+}
+
+// WaitOf returns why a pod waits; false if it does not, or for no known reason.
+func (l *Ledger) WaitOf(uid string) (WaitView, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.pods[uid]
+	if e == nil {
+		return WaitView{}, false
+	}
+	return l.waitOf(e)
+}
+
+func (l *Ledger) waitOf(e *entry) (WaitView, bool) {
+	f := e.facts
+	if e.state != stateWaiting && e.state != statePromised || f.deleting || e.workload == nil {
+		return WaitView{}, false
+	}
+	v := l.view(e)
+	if v.Reason == nil {
+		return WaitView{}, false
+	}
+	return WaitView{
+		Pod: f.ref, Queue: v.Queue, Workload: v.Workload, Group: f.group, Gated: f.gated,
+		Position: e.position, Reason: *v.Reason, CreatedAt: f.pod.CreatedAt,
+		ConditionReason: f.scheduled.reason, ConditionMessage: f.scheduled.message,
+	}, true
 }
 
 // StartOf returns what has to be written to let the pod start; false if

@@ -36,10 +36,13 @@ func (c *Config) queueOf(q *v1alpha1.Queue, divided map[string]bool) model.Queue
 		out.OverQuotaWeight[name] = v1alpha1.DefaultOverQuotaWeight
 	}
 	for name, weight := range q.Spec.OverQuotaWeight {
-		out.OverQuotaWeight[c.resourceName(name)] = amount.Amount(max(weight, 0))
+		out.OverQuotaWeight[c.ResourceName(name)] = amount.Amount(max(weight, 0))
 	}
 	return out
 }
+
+// QueueAmounts translates a queue's quota and limit to core's names and units.
+func (c *Config) QueueAmounts(q *v1alpha1.Queue) model.Queue { return c.queueOf(q, nil) }
 
 // dividedBy adds the resources that q gives a quota or weight. The part of one
 // GPU model takes its weight from that of all GPUs.
@@ -48,7 +51,7 @@ func (c *Config) dividedBy(q *v1alpha1.Queue, divided map[string]bool) {
 		if model.IsGPUModel(name) {
 			name = model.ResourceGPU
 		}
-		divided[c.resourceName(name)] = true
+		divided[c.ResourceName(name)] = true
 	}
 	for name := range q.Spec.Quota {
 		note(name)
@@ -65,11 +68,11 @@ func (c *Config) amounts(in v1alpha1.ResourceAmounts) model.Quantities {
 		q, finite := a.Quantity()
 		switch {
 		case !finite:
-			out[c.resourceName(name)] = amount.Unlimited
+			out[c.ResourceName(name)] = amount.Unlimited
 		case inThousandths(name):
 			out[name] = milliOf(q)
 		default:
-			out[c.resourceName(name)] = unitsOf(q)
+			out[c.ResourceName(name)] = unitsOf(q)
 		}
 	}
 	return out

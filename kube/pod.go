@@ -51,6 +51,7 @@ type podFacts struct {
 	// its message if kube-scheduler could not place the pod.
 	scheduled struct{ reason, message string }
 	refusal   string
+	owner     string // UID of the controller
 	daemon    bool
 	// invalid is set when no place could ever serve the pod.
 	invalid *explain.Reason
@@ -96,7 +97,7 @@ func (c *Config) factsOf(pod *corev1.Pod) *podFacts {
 	}
 	f.readScheduled(pod)
 	if owner := metav1.GetControllerOf(pod); owner != nil {
-		f.daemon = owner.Kind == "DaemonSet"
+		f.owner, f.daemon = string(owner.UID), owner.Kind == "DaemonSet"
 	}
 	f.pod = c.corePod(pod)
 	f.readGPU(c, pod)

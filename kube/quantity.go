@@ -63,14 +63,14 @@ func (c *Config) quantities(list corev1.ResourceList) model.Quantities {
 		case corev1.ResourceMemory:
 			out[model.ResourceMemory] = unitsOf(q)
 		default:
-			out[c.resourceName(string(name))] = unitsOf(q)
+			out[c.ResourceName(string(name))] = unitsOf(q)
 		}
 	}
 	return out
 }
 
-// resourceName is core's name of a Kubernetes or Queue resource.
-func (c *Config) resourceName(name string) string {
+// ResourceName is core's name of a Kubernetes or Queue resource.
+func (c *Config) ResourceName(name string) string {
 	if profile, ok := c.isMIG(name); ok {
 		return model.ResourceMIGPrefix + profile
 	}

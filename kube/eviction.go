@@ -1,0 +1,177 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/fairslice/fairslice/core/cycle"
+	"github.com/fairslice/fairslice/core/model"
+)
+
+const (
+	// holdFor is how long a moved pod's new place is held after the pod is
+	// gone, for the one that its owner makes instead.
+	holdFor = time.Minute
+	// protectFor is how long a pod whose eviction was refused is no victim.
+	protectFor = time.Minute
+	// protectedBudget names the budget that covers them.
+	protectedBudget = "eviction refused"
+)
+
+// Victim is a pod that the plan evicts.
+type Victim struct {
+	Pod      PodRef
+	Queue    string
+	Eviction cycle.Eviction
+}
+
+// hold keeps the new place of a pod that is being moved.
+type hold struct {
+	owner  string // UID of the controller
+	facts  *podFacts
+	node   string
+	gpus   []model.HeldGPU
+	gone   bool
+	expiry int64 // once gone
+}
+
+func (h *hold) uid() string { return "hold/" + h.facts.ref.UID }
+
+// sentence records the plan's evictions. The victims count as leaving from now
+// on: their room is that of the claimants which were promised it in the same
+// step, and each is evicted once for a demand.
+func (l *Ledger) sentence(evictions []cycle.Eviction) {
+	for _, ev := range evictions {
+		e := l.pods[ev.Pod]
+		if e == nil || !e.holds() || e.sentence != nil {
+			continue
+		}
+		e.sentence = &ev
+		l.refeed(e)
+		if ev.MoveTo != nil && e.facts.owner != "" {
+			h := &hold{owner: e.facts.owner, facts: e.facts, node: ev.MoveTo.Node, gpus: ev.MoveTo.GPUs}
+			l.holds[ev.Pod] = h
+			l.feedHold(h)
+		}
+	}
+}
+
+// feedHold puts a stand-in for the moved pod into the cluster.
+func (l *Ledger) feedHold(h *hold) {
+	p := h.facts.pod
+	p.UID, p.State, p.Node, p.Held = h.uid(), model.Promised, h.node, h.gpus
+	p.Workload = h.facts.workloadKey()
+	if err := l.cluster.SetPod(p); err != nil {
+		l.log.Error("the place of a moved pod could not be held", "pod", h.facts.ref.String(), "err", err)
+	}
+}
+
+func (l *Ledger) dropHold(victim string) {
+	if h := l.holds[victim]; h != nil {
+		l.cluster.RemovePod(h.uid())
+		delete(l.holds, victim)
+	}
+}
+
+// succeed gives a new pod the place that is held for it, if one is: that of a
+// pod of the same owner that asks for the same.
+func (l *Ledger) succeed(e *entry) bool {
+	f := e.facts
+	if f.owner == "" || f.node != "" {
+		return false
+	}
+	for _, victim := range slices.Sorted(maps.Keys(l.holds)) {
+		h := l.holds[victim]
+		if h.owner != f.owner || victim == f.ref.UID ||
+			!reflect.DeepEqual(h.facts.pod.Claims, f.pod.Claims) || !reflect.DeepEqual(h.facts.pod.Request, f.pod.Request) {
+			continue
+		}
+		l.dropHold(victim)
+		l.enter(e, statePromised, h.node, h.gpus)
+		e.refusal = f.scheduled.message
+		return true
+	}
+	return false
+}
+
+// review ends sentences that no claimant needs any more and holds that nobody
+// came for.
+func (l *Ledger) review(now int64) {
+	awaited := map[string]bool{}
+	for _, e := range l.pods {
+		if e.state == statePromised {
+			for _, uid := range e.awaits {
+				awaited[uid] = true
+			}
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
+		e := l.pods[uid]
+		if e.sentence == nil || e.facts.deleting || awaited[uid] {
+			continue
+		}
+		if e.sentence.Rule == cycle.RuleStaleGang && e.workload != nil && e.workload.staleSince != 0 {
+			continue
+		}
+		l.pardon(e)
+	}
+	for victim, h := range l.holds {
+		e := l.pods[victim]
+		switch {
+		case e != nil && e.state != stateReleased:
+		case !h.gone:
+			h.gone, h.expiry = true, now+int64(holdFor)
+		case h.expiry <= now:
+			l.dropHold(victim)
+		}
+	}
+}
+
+func (l *Ledger) pardon(e *entry) {
+	e.sentence = nil
+	l.dropHold(e.facts.ref.UID)
+	l.refeed(e)
+}
+
+// VictimOf returns the pod if it still has to be evicted.
+func (l *Ledger) VictimOf(uid string) (Victim, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.pods[uid]
+	if e == nil || e.sentence == nil || e.facts.deleting || !e.holds() {
+		return Victim{}, false
+	}
+	return Victim{Pod: e.facts.ref, Queue: l.queueOf(e), Eviction: *e.sentence}, true
+}
+
+// Pardon notes that the API server does not let the pod be evicted: it is no
+// victim for a while, and its claimant is planned anew.
+func (l *Ledger) Pardon(uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.pods[uid]
+	if e == nil || e.sentence == nil {
+		return
+	}
+	e.protectedUntil = l.now() + int64(protectFor)
+	l.budgetsDirty = true
+	l.pardon(e)
+	l.note()
+}
+
+// protected is the budget that covers pods whose eviction was refused.
+func (l *Ledger) protected() (model.DisruptionBudget, bool) {
+	b := model.DisruptionBudget{Key: protectedBudget}
+	for uid, e := range l.pods {
+		if e.protectedUntil > 0 {
+			b.Pods = append(b.Pods, uid)
+		}
+	}
+	slices.Sort(b.Pods)
+	return b, len(b.Pods) > 0
+}

@@ -1,0 +1,200 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queuecontroller
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/fairslice/fairslice/core/cycle"
+	"github.com/fairslice/fairslice/kube"
+)
+
+// Options of a Controller. Ledger, Client and Dynamic are required.
+type Options struct {
+	Ledger  *kube.Ledger
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+	Log     *slog.Logger
+	// Registry takes the controller's metrics.
+	Registry prometheus.Registerer
+	// Recorder takes events; nil makes one that writes to the API server.
+	Recorder record.EventRecorder
+	// Evictor takes pods away; nil never evicts, and then the cycle plans no
+	// evictions either.
+	Evictor Evictor
+	// Config is the ledger's.
+	Config kube.Config
+
+	// BacklogNamespace and BacklogName name the ConfigMap that lists the
+	// queues with a backlog, the parameter of the gate policy.
+	BacklogNamespace, BacklogName string
+
+	Quiet       time.Duration // 3 ms without a change start a cycle
+	Longest     time.Duration // 30 ms after the first change a cycle starts anyway
+	Resync      time.Duration // 15 s, the longest time without a cycle
+	StatusEvery time.Duration // 500 ms, the shortest time between two writes of status
+	Workers     int           // 16 writes at a time
+}
+
+func (o *Options) setDefaults() {
+	defaultTo(&o.BacklogNamespace, "fairslice-system")
+	defaultTo(&o.BacklogName, "fairslice-backlog")
+	defaultTo(&o.Quiet, 3*time.Millisecond)
+	defaultTo(&o.Longest, 30*time.Millisecond)
+	defaultTo(&o.Resync, 15*time.Second)
+	defaultTo(&o.StatusEvery, 500*time.Millisecond)
+	defaultTo(&o.Workers, 16)
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+}
+
+func defaultTo[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Controller runs cycles and writes their results.
+type Controller struct {
+	options Options
+	ledger  *kube.Ledger
+	log     *slog.Logger
+	metrics *metrics
+	events  *teller
+	starts  *writer[string] // by pod UID
+	reasons *reasonWriter
+	status  *statusWriter
+	backlog *backlogWriter
+	evict   *evictions
+}
+
+// New checks the options and returns a controller.
+func New(o Options) (*Controller, error) {
+	if o.Ledger == nil || o.Client == nil || o.Dynamic == nil {
+		return nil, errors.New("queue controller needs a ledger and two clients")
+	}
+	o.setDefaults()
+	c := &Controller{options: o, ledger: o.Ledger, log: o.Log, metrics: newMetrics(o.Registry)}
+	c.events = newTeller(&c.options)
+	c.starts = newWriter("starts", o.Workers, noLimit, c.start, c.log, c.metrics)
+	c.reasons = newReasonWriter(&c.options, c.metrics)
+	c.status = newStatusWriter(&c.options, c.metrics)
+	c.backlog = newBacklogWriter(&c.options)
+	c.evict = newEvictions(&c.options, c.events, c.metrics)
+	return c, nil
+}
+
+// Run works until ctx is done. Only the leader may call it.
+func (c *Controller) Run(ctx context.Context) error {
+	var wait sync.WaitGroup
+	for _, part := range []func(context.Context){
+		c.starts.run, c.reasons.run, c.events.run, c.evict.run, c.writeStatus,
+	} {
+		wait.Go(func() { part(ctx) })
+	}
+	c.cycles(ctx)
+	wait.Wait()
+	return nil
+}
+
+// cycles decides whenever something changed, and now and then without a
+// change, for what time alone brings.
+func (c *Controller) cycles(ctx context.Context) {
+	resync := time.NewTimer(0)
+	defer resync.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.ledger.Changed():
+			if !c.settle(ctx) {
+				return
+			}
+		case <-resync.C:
+		}
+		if c.ledger.Ready() == nil {
+			c.cycle()
+		}
+		resync.Reset(c.options.Resync)
+	}
+}
+
+// settle waits until changes pause, so that pods which are created together
+// are considered together. False when ctx is done.
+func (c *Controller) settle(ctx context.Context) bool {
+	longest := time.NewTimer(c.options.Longest)
+	quiet := time.NewTimer(c.options.Quiet)
+	defer longest.Stop()
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-c.ledger.Changed():
+			quiet.Reset(c.options.Quiet)
+		case <-quiet.C:
+			return true
+		case <-longest.C:
+			return true
+		}
+	}
+}
+
+// cycle runs one cycle and hands its results to the writers.
+func (c *Controller) cycle() {
+	var round kube.Round
+	if c.options.Evictor == nil {
+		round = c.ledger.Decide(cycle.Allocate)
+	} else {
+		round = c.ledger.Decide()
+	}
+	c.metrics.observe(round)
+	for _, s := range round.Starts {
+		c.starts.add(s.Pod.UID)
+	}
+	c.evict.take(round.Plan.Evictions)
+	if len(round.Starts)+len(round.Plan.Evictions)+len(round.Plan.Withdrawn) > 0 {
+		c.log.Info("cycle", "starts", len(round.Starts), "evictions", len(round.Plan.Evictions),
+			"withdrawn", len(round.Plan.Withdrawn), "waits", len(round.Plan.Waits), "took", round.Duration)
+	}
+}
+
+// writeStatus brings status, conditions and the backlog up to date at a steady
+// pace, whatever the number of cycles.
+func (c *Controller) writeStatus(ctx context.Context) {
+	tick := time.NewTicker(c.options.StatusEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if c.ledger.Ready() != nil {
+			continue
+		}
+		waiting := c.ledger.Waiting()
+		queues := c.ledger.Queues()
+		c.backlog.write(ctx, c.ledger.Backlog())
+		c.status.write(ctx, queues, c.ledger.Groups())
+		c.reasons.take(waiting)
+		c.events.waiting(waiting)
+		c.events.troubles(c.ledger.Troubles())
+		c.metrics.account(queues, waiting, c.ledger.OpenPromises(), c.options.Config)
+	}
+}

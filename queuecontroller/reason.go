@@ -1,0 +1,103 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queuecontroller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/kube"
+)
+
+// reworded is how long a reason stays as written while only its numbers
+// change.
+const reworded = time.Minute
+
+// reasonWriter writes why gated pods wait into their condition PodScheduled.
+// The condition of all other pods is kube-scheduler's.
+type reasonWriter struct {
+	options *Options
+	writes  *writer[string] // by pod UID
+
+	mu      sync.Mutex
+	written map[string]wording // by pod UID
+}
+
+// wording is what was last written, and when.
+type wording struct {
+	code explain.Code
+	at   time.Time
+}
+
+func newReasonWriter(o *Options, m *metrics) *reasonWriter {
+	r := &reasonWriter{options: o, written: map[string]wording{}}
+	r.writes = newWriter("conditions", o.Workers/4+1, conditionsPerSecond, r.write, o.Log, m)
+	return r
+}
+
+func (r *reasonWriter) run(ctx context.Context) { r.writes.run(ctx) }
+
+// take queues the conditions that differ. A new kind of reason is written at
+// once, new numbers of the same kind now and then.
+func (r *reasonWriter) take(waiting []kube.WaitView) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	current := make(map[string]wording, len(waiting))
+	for _, w := range waiting {
+		if !w.Gated {
+			continue
+		}
+		before, known := r.written[w.Pod.UID]
+		if known {
+			current[w.Pod.UID] = before
+		}
+		if conditionOf(w) == [2]string{w.ConditionReason, w.ConditionMessage} {
+			continue
+		}
+		if !known || before.code != w.Reason.Code || time.Since(before.at) > reworded {
+			current[w.Pod.UID] = wording{w.Reason.Code, time.Now()}
+			r.writes.add(w.Pod.UID)
+		}
+	}
+	r.written = current
+}
+
+// conditionOf is the reason and message of the condition. A pod that waits for
+// room, not for quota, is called unschedulable, so that an autoscaler buys
+// nodes for it and for no other.
+func conditionOf(w kube.WaitView) [2]string {
+	reason := corev1.PodReasonSchedulingGated
+	switch w.Reason.Code {
+	case explain.NoNodeFits, explain.GangDoesNotFit, explain.TopologyDoesNotFit:
+		reason = corev1.PodReasonUnschedulable
+	}
+	return [2]string{reason, w.Reason.Message}
+}
+
+func (r *reasonWriter) write(ctx context.Context, uid string) error {
+	w, ok := r.options.Ledger.WaitOf(uid)
+	if !ok || !w.Gated {
+		return nil
+	}
+	want := conditionOf(w)
+	condition := object{
+		"type": corev1.PodScheduled, "status": corev1.ConditionFalse,
+		"reason": want[0], "message": want[1],
+	}
+	if w.ConditionReason != want[0] {
+		condition["lastTransitionTime"] = metav1.Now()
+	}
+	patch := object{"metadata": object{"uid": uid}, "status": object{"conditions": []object{condition}}}
+	if err := patchPod(ctx, r.options.Client, w.Pod, types.StrategicMergePatchType, patch, "status"); err != nil {
+		return fmt.Errorf("write why pod %s waits: %w", w.Pod, err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queuecontroller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/kube"
+)
+
+// start lets a pod onto its promised node: it names the node in the pod's
+// status, then removes the gate. kube-scheduler then looks at that one node.
+func (c *Controller) start(ctx context.Context, uid string) error {
+	s, ok := c.ledger.StartOf(uid)
+	if !ok {
+		return nil
+	}
+	if s.Nominated != s.Node {
+		patch := object{"metadata": object{"uid": uid}, "status": object{"nominatedNodeName": s.Node}}
+		if err := patchPod(ctx, c.options.Client, s.Pod, types.MergePatchType, patch, "status"); err != nil {
+			return fmt.Errorf("nominate node %s for pod %s: %w", s.Node, s.Pod, err)
+		}
+		c.metrics.nominations.Inc()
+	}
+	if !s.Gated {
+		return nil
+	}
+	gate := object{"$patch": "delete", "name": v1alpha1.GateQueue}
+	patch := object{"metadata": object{"uid": uid}, "spec": object{"schedulingGates": []object{gate}}}
+	if err := patchPod(ctx, c.options.Client, s.Pod, types.StrategicMergePatchType, patch); err != nil {
+		return fmt.Errorf("remove the gate of pod %s: %w", s.Pod, err)
+	}
+	c.metrics.ungated.Inc()
+	c.metrics.waited.WithLabelValues(s.Queue).Observe(time.Since(time.Unix(0, s.CreatedAt)).Seconds())
+	return nil
+}
+
+// object is a JSON object.
+type object map[string]any
+
+// patchPod patches a pod, or does nothing if it is gone. The UID in the patch
+// makes the API server refuse it for another pod of that name; that is a
+// conflict, and the try that follows finds the pod gone from the ledger.
+func patchPod(ctx context.Context, client kubernetes.Interface, pod kube.PodRef, kind types.PatchType, patch object, sub ...string) error {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, sub...)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+const fieldManager = "fairslice-controlplane"

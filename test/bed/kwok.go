@@ -103,18 +103,21 @@ func (c *Cluster) AddSimulatedNodes(ctx context.Context, nodes ...SimulatedNode)
 
 func (c *Cluster) addSimulatedNode(ctx context.Context, spec SimulatedNode) error {
 	api := c.client.CoreV1().Nodes()
-	if _, err := api.Create(ctx, spec.object(), metav1.CreateOptions{}); err != nil {
+	node, err := api.Create(ctx, spec.object(), metav1.CreateOptions{})
+	if err != nil {
 		return err
 	}
 	// Admission taints every new node as not ready, which the controller
 	// manager takes back only after seconds.
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		node, err := api.Get(ctx, spec.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
+		if node == nil {
+			if node, err = api.Get(ctx, spec.Name, metav1.GetOptions{}); err != nil {
+				return err
+			}
 		}
 		node.Spec.Taints = spec.Taints
-		_, err = api.Update(ctx, node, metav1.UpdateOptions{})
+		_, err := api.Update(ctx, node, metav1.UpdateOptions{})
+		node = nil // another has changed it if there is a conflict
 		return err
 	})
 }

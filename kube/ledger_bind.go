@@ -201,8 +201,7 @@ func (l *Ledger) ConfirmBound(uid string) {
 
 // Forget notes that the bind did not happen, for certain: the pod is promised
 // again, and stands back for a while when it happens again and again. A bind
-// whose outcome is unknown is not forgotten: its pod stays assumed until it is
-// read back.
+// whose outcome is unknown is Doubted instead.
 func (l *Ledger) Forget(uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,6 +216,16 @@ func (l *Ledger) Forget(uid string) {
 		l.withdraw(e)
 	}
 	l.note()
+}
+
+// Doubt notes that nobody knows whether the bind happened: the pod stays
+// assumed, and is read back once no write of ours can be under way any more.
+func (l *Ledger) Doubt(uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.pods[uid]; e != nil && e.state == stateAssumed {
+		e.since = l.now()
+	}
 }
 
 func (l *Ledger) forget(e *entry) {

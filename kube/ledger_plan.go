@@ -253,3 +253,26 @@ func (l *Ledger) heldIn(e *entry) []model.HeldGPU {
 	}
 	return l.booked(e.facts.ref.UID)
 }
+
+// Adopt takes over from whoever led until now: what was promised is what the
+// API server shows, pods without the gate that were nominated to a node.
+// Promises of our own, from before, no longer count.
+func (l *Ledger) Adopt() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
+		e := l.pods[uid]
+		if e.state != stateWaiting && e.state != statePromised {
+			continue
+		}
+		f := e.facts
+		if !f.gated && !f.deleting && f.nominated != "" && e.workload != nil {
+			l.enter(e, statePromised, f.nominated, nil)
+			e.refusal = f.scheduled.message
+		} else {
+			l.enter(e, stateWaiting, "", nil)
+		}
+		l.refeed(e)
+	}
+	l.note()
+}

@@ -32,9 +32,10 @@ const (
 	// store.
 	retainEvery = time.Minute
 	// settleEvery and settleAge say how often and after how long assumed pods
-	// are read back. The age exceeds what a bind may take.
+	// are read back. The age exceeds the API server's time limit for a request,
+	// after which no bind of ours can still take effect.
 	settleEvery = 5 * time.Second
-	settleAge   = 45 * time.Second
+	settleAge   = 65 * time.Second
 )
 
 // Sources are the kinds whose first lists Ready waits for.

@@ -52,6 +52,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(
+		newControlPlaneCommand(),
 		newSimulateCommand(),
 		newQueuesCommand(),
 		newTopCommand(),

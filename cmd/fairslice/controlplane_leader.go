@@ -1,0 +1,116 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/fairslice/fairslice/kube"
+)
+
+// leaseName is the lease that says who decides.
+const leaseName = "fairslice-controlplane"
+
+// errStandby is why a replica without the lease is not ready.
+var errStandby = errors.New("another replica holds the lease")
+
+// leadership is the ledger as the extender sees it: ready only where and while
+// this replica leads.
+type leadership struct {
+	*kube.Ledger
+	standalone bool
+	elector    atomic.Pointer[leaderelection.LeaderElector]
+	leading    atomic.Bool
+	// margin is how far before the lease's end this replica stops, so that one
+	// which was paused does not decide on a lease that others may have taken.
+	margin time.Duration
+}
+
+// Ready is nil if the ledger is complete and this replica may decide.
+func (l *leadership) Ready() error {
+	if err := l.Ledger.Ready(); err != nil || l.standalone {
+		return err
+	}
+	if !l.leading.Load() {
+		return errStandby
+	}
+	if err := l.elector.Load().Check(-l.margin); err != nil {
+		return fmt.Errorf("the lease was not renewed in time: %w", err)
+	}
+	return nil
+}
+
+// election is how replicas agree on who decides.
+type election struct {
+	enabled   bool
+	namespace string
+	lease     time.Duration
+}
+
+// run calls work while this replica leads. Losing the lease is an error: the
+// process ends and starts again from the API server.
+func (e election) run(ctx context.Context, client kubernetes.Interface, leader *leadership, work func(context.Context) error, log *slog.Logger) error {
+	if !e.enabled {
+		return work(ctx)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this replica: %w", err)
+	}
+	identity := host + "_" + uuid.NewString()
+	leader.margin = e.lease / 3
+	result := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: e.namespace, Name: leaseName},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		},
+		LeaseDuration:   e.lease,
+		RenewDeadline:   e.lease * 2 / 3,
+		RetryPeriod:     e.lease / 8,
+		ReleaseOnCancel: true,
+		Name:            leaseName,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				log.Info("this replica leads", "identity", identity)
+				leader.Adopt()
+				leader.leading.Store(true)
+				result <- work(ctx)
+			},
+			OnStoppedLeading: func() { leader.leading.Store(false) },
+			OnNewLeader: func(id string) {
+				if id != identity {
+					log.Info("another replica leads", "identity", id)
+				}
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("leader election: %w", err)
+	}
+	leader.elector.Store(elector)
+	elector.Run(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	select {
+	case err := <-result:
+		return errors.Join(err, errors.New("the lease was lost"))
+	case <-time.After(5 * time.Second):
+		return errors.New("the lease was lost")
+	}
+}

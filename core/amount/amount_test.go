@@ -148,6 +148,14 @@ func TestWideArithmetic(t *testing.T) {
 		check("Add", a.Add(b), new(big.Int).Add(x, y))
 		check("Sub", a.Sub(b), new(big.Int).Sub(x, y))
 		check("Mul", a.Mul(m), new(big.Int).Mul(x, big.NewInt(int64(m))))
+		n := rapid.IntRange(0, 140).Draw(t, "shift")
+		check("ShiftRight", a.ShiftRight(n), new(big.Int).Rsh(x, uint(n)))
+		if a.Bits() != x.BitLen() {
+			t.Fatalf("Bits = %d, want %d", a.Bits(), x.BitLen())
+		}
+		if WideFrom(a.Halves()) != a {
+			t.Fatal("Halves and WideFrom are not inverse")
+		}
 		if a.Compare(b) != x.Cmp(y) {
 			t.Fatalf("Compare = %d, want %d", a.Compare(b), x.Cmp(y))
 		}

@@ -60,6 +60,28 @@ func (w Wide) Mul(a Amount) Wide {
 	return Wide{hi, lo}
 }
 
+// Bits returns how many bits w needs; 0 for 0.
+func (w Wide) Bits() int {
+	if w.hi != 0 {
+		return 64 + bits.Len64(w.hi)
+	}
+	return bits.Len64(w.lo)
+}
+
+// ShiftRight returns floor(w/2^n).
+func (w Wide) ShiftRight(n int) Wide {
+	if n >= 64 {
+		return Wide{0, w.hi >> (n - 64)}
+	}
+	return Wide{w.hi >> n, w.lo>>n | w.hi<<(64-n)}
+}
+
+// Halves returns w as its upper and lower 64 bits, for storage.
+func (w Wide) Halves() (hi, lo uint64) { return w.hi, w.lo }
+
+// WideFrom is the inverse of Halves.
+func WideFrom(hi, lo uint64) Wide { return Wide{hi, lo} }
+
 // Portion divides total in proportion: it returns floor(total·part/whole) and
 // what is left of total·part over whole, exact over the 192 bits of the
 // product. part must be at most whole, and whole not 0; a negative total counts

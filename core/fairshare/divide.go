@@ -36,7 +36,7 @@ func Requestable(q *model.QueueNode, r int) amount.Amount {
 
 // Allocatable is what queue q may hold of resource r without being over its
 // share: its quota or fair share, whichever is more, up to its limit.
-// (SEMANTICS §2.6.)
+// (docs/fairness.md D6.)
 func Allocatable(q *model.QueueNode, r int) amount.Amount {
 	return min(q.Limit[r], max(q.Quota[r], q.FairShare[r]))
 }
@@ -98,7 +98,7 @@ func (d *divider) resource(r int, total amount.Amount) amount.Amount {
 }
 
 // guarantee gives every member its quota, up to what it wants, whatever its
-// priority, and returns what is left of total. (SEMANTICS §2.2.)
+// priority, and returns what is left of total. (docs/fairness.md D2.)
 func (d *divider) guarantee(r int, total amount.Amount) amount.Amount {
 	left := total
 	for i, q := range d.members {
@@ -113,7 +113,7 @@ func (d *divider) guarantee(r int, total amount.Amount) amount.Amount {
 }
 
 // overQuota spreads left over the bands, from the highest priority down, and
-// returns what no band may have. (SEMANTICS §2.3.)
+// returns what no band may have. (docs/fairness.md D3.)
 func (d *divider) overQuota(r int, left amount.Amount) amount.Amount {
 	unit := model.Unit(d.t.Resources[r])
 	for from := 0; from < len(d.members) && left > 0; {

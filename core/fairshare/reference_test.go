@@ -11,7 +11,7 @@ import (
 	"github.com/fairslice/fairslice/core/model"
 )
 
-// reference divides one level of one resource as SEMANTICS §2 says it, with
+// reference divides one level of one resource as docs/fairness.md says it, with
 // rational numbers and no thought for speed. Quotas, then bands, each with its
 // remainders; a remainder gives at most what is missing.
 func reference(queues []model.QueueNode, r int, total, unit amount.Amount, factor int64) ([]amount.Amount, *big.Rat) {

@@ -33,7 +33,7 @@ type seat struct {
 
 // spread gives remaining to the seats, in whole units where a seat cannot be
 // satisfied, and returns what nobody may have. Equal remainders go in the order
-// of the seats. (SEMANTICS §2.3 and §2.4, with remainders inside the band.)
+// of the seats. (docs/fairness.md D3, D4.)
 func spread(remaining amount.Amount, seats []seat, unit, factor amount.Amount) amount.Amount {
 	for again := true; again && remaining > 0; {
 		whole := parts(seats, factor)

@@ -169,11 +169,7 @@ func (c *Cluster) Kill(component string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.signal(syscall.SIGKILL); err != nil {
-		return err
-	}
-	<-p.done
-	return nil
+	return p.kill()
 }
 
 // Restart starts a component again with the same flags, port and data, killing
@@ -183,7 +179,7 @@ func (c *Cluster) Restart(ctx context.Context, component string) error {
 	if err != nil {
 		return err
 	}
-	p.kill()
+	_ = p.kill() // that it does not run is what Restart is for
 	return p.start(ctx)
 }
 
@@ -194,18 +190,29 @@ func (c *Cluster) Signal(component string, sig syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	return p.signal(sig)
+	_, err = p.signal(sig)
+	return err
 }
 
-// Done is closed when the component's present process has ended.
-func (c *Cluster) Done(component string) (<-chan struct{}, error) {
+// Wait returns when the component's present process has ended, at once if it
+// does not run, or with the context's error.
+func (c *Cluster) Wait(ctx context.Context, component string) error {
 	p, err := c.component(component)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.done, nil
+	r := p.last
+	p.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Logs returns all that a component has written so far, over all its starts.
@@ -233,7 +240,7 @@ func (c *Cluster) Stop() error {
 	}
 	c.mu.Unlock()
 	for _, p := range all {
-		p.kill()
+		_ = p.kill() // one that does not run is no worry at the end
 	}
 	return c.minder.finish()
 }

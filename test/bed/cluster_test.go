@@ -5,7 +5,10 @@ package bed_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,5 +143,37 @@ func TestComponentsSurviveKills(t *testing.T) {
 	err := cluster.Kill("kube-proxy")
 	if err == nil || !strings.Contains(err.Error(), "etcd, kube-apiserver, kube-controller-manager") {
 		t.Errorf("killing an unknown component: error %v, want the known ones named", err)
+	}
+}
+
+func TestProcessesOfTheCaller(t *testing.T) {
+	cluster := start(t, bed.Options{NoControllerManager: true})
+	ctx := t.Context()
+	sleeper := bed.Process{Name: "sleeper", Path: "/bin/sh", Args: []string{"-c", "echo $GREETING; exec sleep 1000"}, Env: []string{"GREETING=hello"}}
+	if err := cluster.StartProcess(ctx, sleeper); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, func(context.Context) error {
+		if log, err := cluster.Logs("sleeper"); err != nil || log != "hello\n" {
+			return fmt.Errorf("log of sleeper is %q (error %v), want hello", log, err)
+		}
+		return nil
+	})
+	if err := cluster.StartProcess(ctx, sleeper); err == nil {
+		t.Error("a second component of the same name started")
+	}
+	if err := cluster.Signal("sleeper", syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Wait(ctx, "sleeper"); err != nil {
+		t.Fatal(err)
+	}
+	broken := bed.Process{
+		Name: "broken", Path: "/bin/sh", Args: []string{"-c", "echo no such flag; exit 3"},
+		Ready: func(context.Context) error { return errors.New("not yet") },
+	}
+	err := cluster.StartProcess(ctx, broken)
+	if err == nil || !strings.Contains(err.Error(), "no such flag") || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("error is %v, want one with the process's last words and exit status", err)
 	}
 }

@@ -28,9 +28,23 @@ type process struct {
 	ready func(context.Context) error
 
 	mu   sync.Mutex
+	last *run // nil before the first start
+}
+
+// run is one life of a process.
+type run struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when cmd has ended
-	exit error
+	exit error         // to be read after done
+}
+
+func (r *run) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // startTimeout bounds how long a component may take to serve, on a machine that
@@ -39,35 +53,36 @@ const startTimeout = 90 * time.Second
 
 // start runs the process and waits until it is ready.
 func (p *process) start(ctx context.Context) error {
-	if err := p.launch(); err != nil {
+	r, err := p.launch()
+	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	var last error
 	for {
-		if last = p.ready(ctx); last == nil {
+		err := p.ready(ctx)
+		if err == nil && !r.over() {
 			return nil
 		}
 		select {
-		case <-p.done:
-			return fmt.Errorf("%s ended before it was ready: %w; its last lines:\n%s", p.name, p.exit, tail(p.log, 15))
+		case <-r.done:
+			return fmt.Errorf("%s ended before it was ready: %w; its last lines:\n%s", p.name, r.exit, tail(p.log, 15))
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w (%w); its last lines:\n%s", p.name, last, ctx.Err(), tail(p.log, 15))
+			return fmt.Errorf("%s is not ready: %w (%w); its last lines:\n%s", p.name, err, ctx.Err(), tail(p.log, 15))
 		case <-time.After(25 * time.Millisecond):
 		}
 	}
 }
 
-func (p *process) launch() error {
+func (p *process) launch() (*run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.running() {
-		return errors.New("it runs already")
+	if p.last != nil && !p.last.over() {
+		return nil, errors.New("it runs already")
 	}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer out.Close()
 	cmd := exec.Command(p.path, p.args...)
@@ -80,55 +95,46 @@ func (p *process) launch() error {
 		Cloneflags: p.flags,
 	}
 	if err := startOnLastingThread(cmd); err != nil {
-		return err
+		return nil, err
 	}
-	done := make(chan struct{})
-	p.cmd, p.done = cmd, done
+	r := &run{cmd: cmd, done: make(chan struct{})}
+	p.last = r
 	go func() {
-		p.exit = cmd.Wait()
-		if p.exit == nil {
-			p.exit = errors.New("exit status 0")
+		r.exit = cmd.Wait()
+		if r.exit == nil {
+			r.exit = errors.New("exit status 0")
 		}
-		close(done)
+		close(r.done)
 	}()
-	return nil
+	return r, nil
 }
 
-// running needs p.mu.
-func (p *process) running() bool {
-	if p.done == nil {
-		return false
-	}
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
-}
-
-func (p *process) signal(sig syscall.Signal) error {
+// signal sends the signal to the process and what it started in its group, and
+// returns the life that it went to.
+func (p *process) signal(sig syscall.Signal) (*run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.running() {
-		return fmt.Errorf("signal %s: it does not run", p.name)
+	if p.last == nil || p.last.over() {
+		return nil, fmt.Errorf("signal %s: it does not run", p.name)
 	}
-	return syscall.Kill(-p.cmd.Process.Pid, sig)
+	return p.last, syscall.Kill(-p.last.cmd.Process.Pid, sig)
 }
 
-// kill ends the process at once and waits for its end; a process that has ended
-// is no error.
-func (p *process) kill() {
-	if p.signal(syscall.SIGKILL) == nil {
-		<-p.done
+// kill ends the process at once and waits for its end; that it does not run is
+// an error.
+func (p *process) kill() error {
+	r, err := p.signal(syscall.SIGKILL)
+	if err == nil {
+		<-r.done
 	}
+	return err
 }
 
 // pid of the running or last process.
 func (p *process) pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cmd.Process.Pid
+	return p.last.cmd.Process.Pid
 }
 
 var (

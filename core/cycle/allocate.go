@@ -69,7 +69,8 @@ func (j *job) constrained() bool {
 	return false
 }
 
-// placing is one attempt to place a chunk.
+// placing is one attempt to place a chunk. With later it only books room, and
+// a failure is not explained.
 type placing struct {
 	d     *decider
 	j     *job
@@ -137,7 +138,7 @@ func (p *placing) hosts(group int) []*model.LiveNode {
 
 // leaf places tasks one by one.
 func (p *placing) leaf(tasks []*model.LivePod, set topology.Set) *explain.Reason {
-	memo := set.Nodes == nil && p.sameShape(tasks)
+	memo := !p.later && set.Nodes == nil && p.sameShape(tasks)
 	if memo {
 		if h, ok := p.d.hopeless[tasks[0].Shape]; ok && len(tasks) >= h.pods {
 			return h.reason
@@ -145,7 +146,7 @@ func (p *placing) leaf(tasks []*model.LivePod, set topology.Set) *explain.Reason
 	}
 	for i, t := range tasks {
 		if reason := p.one(t, set); reason != nil {
-			if reason.Code != explain.NoNodeFits {
+			if reason != &noNode || p.later {
 				return reason
 			}
 			reason = p.d.noRoom(p.j, t, i, len(tasks), set)

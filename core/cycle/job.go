@@ -24,7 +24,10 @@ type job struct {
 	// missing members, when the minimum cannot be reached with the pods there
 	// are.
 	missing int
-	fixed   bool // tasks were given, not to be worked out again
+	// fixed tasks were given and are not worked out again.
+	fixed bool
+	// lenient jobs are content with fewer pods than their minimum.
+	lenient bool
 }
 
 // available says whether a pod may be given a place.
@@ -48,6 +51,9 @@ func (d *decider) refresh(j *job, free available) {
 		j.tasks, j.missing = required(w, 0, free, j.tasks)
 	} else {
 		j.tasks = extra(w, 0, free, j.tasks)
+	}
+	if j.lenient {
+		j.missing = 0
 	}
 	d.charge(j)
 }

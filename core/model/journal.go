@@ -52,10 +52,10 @@ func (c *Cluster) Move(p *LivePod, to Place) {
 	c.enter(p, to)
 }
 
-// Evict turns a pod's place into one that is being released; a promise that
-// nothing holds yet is simply gone.
+// Evict turns a pod's place into one that is being released; a promise is
+// simply gone.
 func (c *Cluster) Evict(p *LivePod) {
-	if p.Phase == Awaiting {
+	if p.Phase == Awaiting || p.Home.Phase == Awaiting {
 		c.Move(p, Place{})
 		return
 	}

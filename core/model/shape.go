@@ -152,7 +152,7 @@ func (c *Cluster) chargeBase(s *Shape) []amount.Amount {
 		if i, ok := c.treeIndex[name]; ok && i != AtGPU {
 			v[i] = q
 		}
-		v[AtGPU] += amount.Amount(migMilli(name) * int64(q))
+		v[AtGPU] += amount.Amount(MIGMilli(name) * int64(q))
 	}
 	if i, ok := c.treeIndex[ResourcePods]; ok {
 		v[i] = 1
@@ -211,9 +211,9 @@ func (c *Cluster) ChargeVaries(s *Shape) bool {
 	return s.Memory || (c.treeModels && len(s.Claims) > 0)
 }
 
-// migMilli is what one instance of a MIG profile costs, in thousandths of a
+// MIGMilli is what one instance of a MIG profile costs, in thousandths of a
 // GPU: its compute slices count as GPUs. Other resource names cost nothing.
-func migMilli(resource string) int64 {
+func MIGMilli(resource string) int64 {
 	profile, ok := strings.CutPrefix(resource, ResourceMIGPrefix)
 	if !ok {
 		return 0

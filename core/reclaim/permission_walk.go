@@ -47,6 +47,26 @@ func (p *Permission) Reset() {
 	clear(p.taken)
 }
 
+// Restart forgets all victims and the claim, for another one on the same
+// accounts.
+func (p *Permission) Restart(c Claim) {
+	p.Reset()
+	p.claim = c
+}
+
+// GiveBack takes back a Take of the same unit.
+func (p *Permission) GiveBack(victim int, unit amount.Vector) {
+	for q := victim; q != model.NoQueue; q = p.t.Queues[q].Parent {
+		amount.SubFrom(p.lostBy(q), unit)
+	}
+	clear(p.taken)
+	for _, q := range p.touched {
+		for r, x := range p.lostBy(q) {
+			p.taken[r] = p.taken[r] || x > 0
+		}
+	}
+}
+
 // Could says whether any unit of leaf queue victim could be taken next. Once it
 // is false it stays so: what a queue holds only shrinks.
 func (p *Permission) Could(victim int) bool { return p.strategy(victim) != NoStrategy }

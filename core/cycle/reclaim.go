@@ -1,0 +1,132 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"github.com/fairslice/fairslice/core/amount"
+	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/model"
+	"github.com/fairslice/fairslice/core/reclaim"
+)
+
+// reclaim takes room back for jobs of queues below their fair share from
+// queues that hold more than theirs.
+func (d *decider) reclaim() {
+	d.victims = d.indexVictims()
+	books := newBooks(d.t)
+	permission := reclaim.NewPermission(books.tree, reclaim.Claim{}, d.settings.ReclaimMultiplier)
+	d.forEachClaimant(RuleReclaim, func(j *job) bool {
+		claim := reclaim.Claim{Queue: j.w.Queue, Need: j.need, Preemptible: j.w.Spec.Preemptible}
+		if !reclaim.MayClaim(books.tree, claim) {
+			return false
+		}
+		permission.Restart(claim)
+		s := d.reclaimSearch(j, permission)
+		if !s.run() {
+			d.noteBlocked(s)
+			return false
+		}
+		s.commit(func(p *model.LivePod) explain.Reason { return d.reclaimed(books.tree, j, p) })
+		books.update(d.t, s)
+		return true
+	})
+}
+
+func (d *decider) reclaimSearch(j *job, permission *reclaim.Permission) *search {
+	s := &search{d: d, j: j, rule: RuleReclaim, moves: d.settings.ReclaimMoves}
+	leaf := j.w.Queue
+	judge := func(w *model.LiveWorkload) mercy { return d.reclaimMercy(leaf, w) }
+	open := func(victim int) bool { return victim != leaf && permission.Could(victim) }
+	s.restart = func() *stream { return newStream(d, d.victims.leaves, judge, open) }
+	s.approve = func(units []*unit) bool {
+		if s.whole {
+			permission.Reset()
+		}
+		for i, u := range units {
+			if _, ok := permission.Take(u.w.Queue, d.cost(u.pods)); !ok {
+				d.giveBack(permission, units[:i])
+				return false
+			}
+		}
+		if !permission.Allowed() {
+			d.giveBack(permission, units)
+			return false
+		}
+		return true
+	}
+	return s
+}
+
+func (d *decider) giveBack(permission *reclaim.Permission, units []*unit) {
+	for _, u := range units {
+		permission.GiveBack(u.w.Queue, d.cost(u.pods))
+	}
+}
+
+// reclaimMercy applies the minimum run time that protects a workload against
+// claimants of another queue.
+func (d *decider) reclaimMercy(claimant int, w *model.LiveWorkload) mercy {
+	var minimum int64
+	if d.settings.ReclaimRuntimeByQueue {
+		minimum = reclaim.ReclaimMinRuntimeByQueue(d.t, w.Queue, d.settings.ReclaimMinRuntime)
+	} else {
+		minimum = reclaim.ReclaimMinRuntimeByAncestor(d.t, claimant, w.Queue, d.settings.ReclaimMinRuntime)
+	}
+	return d.mercyFor(w, minimum)
+}
+
+func (d *decider) mercyFor(w *model.LiveWorkload, minimum int64) mercy {
+	if reclaim.Protected(w.Spec.StartedAt, minimum, d.c.Now()) {
+		return surplusOnly
+	}
+	return takeAll
+}
+
+func (d *decider) reclaimed(t *model.QueueTree, j *job, p *model.LivePod) explain.Reason {
+	ours, theirs := reclaim.Levelled(t, j.w.Queue, p.Workload.Queue)
+	r := dominantOf(j.need)
+	return explain.Reclaimed(t, ours, theirs, r, j.w.Spec.Key)
+}
+
+// dominantOf is the resource that a reason is told about: GPUs if any are
+// asked for, else the first that is.
+func dominantOf(need amount.Vector) int {
+	for r, a := range need {
+		if a > 0 {
+			return r
+		}
+	}
+	return model.AtGPU
+}
+
+// books are the queue accounts as they were before the present search, on
+// which permissions are judged while the search changes the real ones.
+type books struct{ tree *model.QueueTree }
+
+func newBooks(t *model.QueueTree) *books {
+	b := &books{tree: &model.QueueTree{}}
+	*b.tree = *t
+	b.tree.Queues = append([]model.QueueNode(nil), t.Queues...)
+	for i := range b.tree.Queues {
+		q := &b.tree.Queues[i]
+		q.Allocated = append(amount.Vector(nil), q.Allocated...)
+		q.AllocatedNonPreemptible = append(amount.Vector(nil), q.AllocatedNonPreemptible...)
+	}
+	return b
+}
+
+// update copies the accounts of the queues that a search changed.
+func (b *books) update(t *model.QueueTree, s *search) {
+	b.copy(t, s.j.w.Queue)
+	for _, u := range s.taken {
+		b.copy(t, u.w.Queue)
+	}
+}
+
+func (b *books) copy(t *model.QueueTree, q int) {
+	for ; q != model.NoQueue; q = t.Queues[q].Parent {
+		copy(b.tree.Queues[q].Allocated, t.Queues[q].Allocated)
+		copy(b.tree.Queues[q].AllocatedNonPreemptible, t.Queues[q].AllocatedNonPreemptible)
+	}
+}

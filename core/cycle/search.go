@@ -1,0 +1,376 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"slices"
+
+	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/fit"
+	"github.com/fairslice/fairslice/core/model"
+	"github.com/fairslice/fairslice/core/place"
+)
+
+// search looks for victims whose room lets one job be placed. Units of victims
+// are collected in the order of the stream; whenever the units on one node
+// would make room there for a pod, taking them is tried for real: they are
+// evicted, and claimant and victims are placed in the order in which they
+// would be served. Victims that find their own room again, or another, are no
+// victims.
+type search struct {
+	d      *decider
+	j      *job
+	rule   Rule
+	stream *stream
+	// restart makes the stream anew, without what was taken already.
+	restart func() *stream
+	// approve has the last word on the units that an attempt would take.
+	approve func(taken []*unit) bool
+	// moves lets victims be placed elsewhere.
+	moves bool
+
+	whole    bool    // every attempt places all tasks anew
+	units    []*unit // collected
+	onNode   map[*model.LiveNode][]*unit
+	taken    []*unit
+	trying   []*unit // what the present attempt evicted
+	steps    int
+	collects int
+	blocked  string // disruption budget that forbade something
+}
+
+// defaultSteps bounds the attempts of one search.
+const defaultSteps = 4096
+
+// suspicion is how many units are collected in vain before it is worth
+// looking whether all victims together would help.
+const suspicion = 256
+
+// run places the whole chunk or leaves no trace.
+func (s *search) run() bool {
+	mark := s.d.c.Mark()
+	used := slices.Clone(s.d.budgetUsed)
+	s.whole = s.j.constrained() || slices.ContainsFunc(s.j.tasks, (*model.LivePod).HasAffinity)
+	var ok bool
+	if s.whole {
+		ok = s.runWhole(mark)
+	} else {
+		ok = s.runByPod()
+	}
+	if !ok {
+		s.d.c.Undo(mark)
+		s.d.budgetUsed = used
+	}
+	return ok
+}
+
+// runByPod finds room for one pod of the chunk after the other.
+func (s *search) runByPod() bool {
+	s.stream = s.restart()
+	s.onNode = map[*model.LiveNode][]*unit{}
+	if !s.stream.peek() {
+		return false
+	}
+	var last *model.Shape
+	for i := range s.j.tasks {
+		tasks := s.j.tasks[i : i+1]
+		if !s.findRoom(tasks, last == tasks[0].Shape) {
+			return false
+		}
+		last = tasks[0].Shape
+	}
+	return true
+}
+
+// findRoom places one pod. alike says that the pod before it was of the same
+// shape, so that what is collected so far cannot help.
+func (s *search) findRoom(tasks []*model.LivePod, alike bool) bool {
+	if s.direct(tasks) {
+		return true
+	}
+	if !alike {
+		for _, u := range slices.Clone(s.units) {
+			if !u.taken && s.tryNodes(tasks, u) {
+				return true
+			}
+		}
+	}
+	for {
+		u := s.stream.next()
+		if u == nil {
+			return false
+		}
+		s.collect(u)
+		if s.collects++; s.collects == suspicion && s.hopeless() {
+			return false
+		}
+		if s.tryNodes(tasks, u) {
+			return true
+		}
+		if s.steps >= s.limit() {
+			return false
+		}
+	}
+}
+
+func (s *search) limit() int {
+	if n := s.d.settings.StepLimit; n > 0 {
+		return n
+	}
+	return defaultSteps
+}
+
+func (s *search) collect(u *unit) {
+	s.units = append(s.units, u)
+	for _, n := range unitNodes(u) {
+		s.onNode[n] = append(s.onNode[n], u)
+	}
+}
+
+func unitNodes(u *unit) []*model.LiveNode {
+	var nodes []*model.LiveNode
+	for _, p := range u.pods {
+		if p.Node.Index >= 0 && !slices.Contains(nodes, p.Node) {
+			nodes = append(nodes, p.Node)
+		}
+	}
+	return nodes
+}
+
+// direct places pods in room that needs no further victims.
+func (s *search) direct(tasks []*model.LivePod) bool {
+	mark := s.d.c.Mark()
+	part := s.part(tasks)
+	if s.d.withinCapacity(part) == nil && s.d.placeTasks(part, true) == nil {
+		return true
+	}
+	s.d.c.Undo(mark)
+	return false
+}
+
+// part is the claimant with some of its tasks.
+func (s *search) part(tasks []*model.LivePod) *job {
+	part := &job{w: s.j.w, tasks: tasks, gang: s.j.gang, fixed: true, key: s.j.key}
+	s.d.charge(part)
+	return part
+}
+
+// tryNodes attempts to take what is collected on each node of a unit.
+func (s *search) tryNodes(tasks []*model.LivePod, u *unit) bool {
+	if s.tightQueue(tasks) {
+		// Doubling: an attempt with all that is collected costs as much.
+		n := len(s.units)
+		return n&(n-1) == 0 && s.attempt(tasks, s.untaken(s.units))
+	}
+	for _, n := range unitNodes(u) {
+		units := s.untaken(s.onNode[n])
+		if s.wouldFit(tasks[len(tasks)-1], n, units) && s.attempt(tasks, units) {
+			return true
+		}
+	}
+	return false
+}
+
+// tightQueue says whether a node has room and only a limit of the claimant's
+// queues stands in the way: then it does not matter on which node victims are.
+func (s *search) tightQueue(tasks []*model.LivePod) bool {
+	return s.d.withinCapacity(s.part(tasks)) != nil && place.Feasible(s.d.c, tasks[0])
+}
+
+func (s *search) untaken(units []*unit) []*unit {
+	var out []*unit
+	for _, u := range units {
+		if !u.taken {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// wouldFit says whether a pod fits a node without the units there.
+func (s *search) wouldFit(p *model.LivePod, n *model.LiveNode, units []*unit) bool {
+	if fit.Static(s.d.c, p.Shape, n) != fit.Allowed {
+		return false
+	}
+	mark := s.d.c.Mark()
+	for _, u := range units {
+		for _, v := range u.pods {
+			if v.Node == n {
+				s.d.c.Evict(v)
+			}
+		}
+	}
+	_, later, _ := fit.Room(p.Shape, n)
+	s.d.c.Undo(mark)
+	return later
+}
+
+// attempt evicts units and places claimant and victims in their order. It
+// leaves no trace unless the claimant is placed and the victims approved.
+func (s *search) attempt(tasks []*model.LivePod, units []*unit) bool {
+	s.steps++
+	mark := s.d.c.Mark()
+	used := slices.Clone(s.d.budgetUsed)
+	fail := func() bool {
+		s.d.c.Undo(mark)
+		s.d.budgetUsed = used
+		return false
+	}
+	units = s.evict(units)
+	if len(units) == 0 || !s.settleAll(tasks, units) {
+		return fail()
+	}
+	s.trying = units
+	if !s.approve(s.stillOut(units)) {
+		return fail()
+	}
+	s.d.budgetUsed = used
+	for _, u := range units {
+		if s.d.chargeBudgets(u); disturbed(u) {
+			u.taken = true
+			s.taken = append(s.taken, u)
+		}
+	}
+	return true
+}
+
+// evict evicts the units that no disruption budget protects.
+func (s *search) evict(units []*unit) []*unit {
+	var out []*unit
+	for _, u := range units {
+		if budget := s.d.forbidden(u); budget != "" {
+			s.blocked = budget
+			continue
+		}
+		for _, p := range u.pods {
+			s.d.useBudgets(p, 1)
+			s.d.c.Evict(p)
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+// settleAll places claimant and victims in the order of queues and jobs.
+func (s *search) settleAll(tasks []*model.LivePod, units []*unit) bool {
+	claimant := s.part(tasks)
+	jobs := []*job{claimant}
+	seen := map[*model.LiveWorkload]bool{}
+	out := map[*model.LivePod]bool{}
+	for _, u := range units {
+		if !seen[u.w] {
+			seen[u.w] = true
+			jobs = append(jobs, &job{w: u.w, lenient: true})
+		}
+		for _, p := range u.pods {
+			out[p] = true
+		}
+	}
+	free := func(p *model.LivePod) bool { return out[p] && !p.Phase.Active() }
+	w := newWalk(s.d, jobs, free)
+	placed := false
+	for j := w.next(); j != nil; j = w.next() {
+		if j != claimant {
+			w.done(s.restore(j))
+			continue
+		}
+		if s.d.withinCapacity(j) != nil || s.d.placeTasks(j, true) != nil {
+			return false
+		}
+		placed = true
+		w.done(false)
+	}
+	return placed
+}
+
+// restore gives victims their own room back, or, where moves are allowed,
+// another: all of a chunk or none.
+func (s *search) restore(j *job) bool {
+	mark := s.d.c.Mark()
+	for _, p := range j.tasks {
+		if !s.restoreOne(j, p) {
+			s.d.c.Undo(mark)
+			return false
+		}
+	}
+	return true
+}
+
+func (s *search) restoreOne(j *job, p *model.LivePod) bool {
+	c := s.d.c
+	at := p.Place
+	if s.d.withinCapacity(&job{w: j.w, need: p.Charge}) != nil {
+		return false
+	}
+	if p.Home.Node != nil {
+		c.Move(p, model.Place{})
+		if _, later := fit.Again(c, p, p.Home.Node, p.Home.Held); later {
+			c.Move(p, p.Home)
+			return true
+		}
+		c.Move(p, at)
+	}
+	if !s.moves || !j.w.Spec.Recreated || j.constrained() {
+		return false
+	}
+	pl := placing{d: s.d, j: j, later: true}
+	return pl.leaf([]*model.LivePod{p}, wholeCluster) == nil
+}
+
+// stillOut lists the parts of units that found no room at all.
+func (s *search) stillOut(units []*unit) []*unit {
+	var out []*unit
+	for _, u := range units {
+		left := unit{w: u.w, core: u.core}
+		for _, p := range u.pods {
+			if !p.Phase.Active() {
+				left.pods = append(left.pods, p)
+			}
+		}
+		if len(left.pods) > 0 {
+			out = append(out, &left)
+		}
+	}
+	return out
+}
+
+// disturbed says whether some pod of a unit is not where it was.
+func disturbed(u *unit) bool {
+	return slices.ContainsFunc(u.pods, func(p *model.LivePod) bool { return p.Phase != p.Home.Phase || p.From != nil })
+}
+
+// hopeless says whether not even all victims together would make room.
+func (s *search) hopeless() bool {
+	mark := s.d.c.Mark()
+	defer s.d.c.Undo(mark)
+	all := s.restart()
+	for u := all.next(); u != nil; u = all.next() {
+		for _, p := range u.pods {
+			if p.Phase.Active() {
+				s.d.c.Evict(p)
+			}
+		}
+	}
+	rest := s.part(nil)
+	for _, p := range s.j.tasks {
+		if waiting(p) {
+			rest.tasks = append(rest.tasks, p)
+		}
+	}
+	s.d.charge(rest)
+	return s.d.withinCapacity(rest) != nil || s.d.placeTasks(rest, true) != nil
+}
+
+// commit notes for every pod that is not where it was who took its place and
+// why.
+func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
+	for _, u := range s.taken {
+		s.d.victims.stale[u.w.Queue] = true
+		for _, p := range u.pods {
+			if p.Phase != p.Home.Phase || p.From != nil {
+				s.d.evicted[p] = &verdict{rule: s.rule, by: s.j.w, reason: why(p)}
+			}
+		}
+	}
+}

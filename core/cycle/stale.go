@@ -1,0 +1,56 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/model"
+)
+
+// evictStaleGangs ends gangs that have been below their minimum for longer
+// than their grace, preemptible or not.
+func (d *decider) evictStaleGangs() {
+	short := slices.Clone(d.c.Members(model.SetShort))
+	slices.SortFunc(short, func(a, b *model.LiveWorkload) int { return strings.Compare(a.Spec.Key, b.Spec.Key) })
+	for _, w := range short {
+		grace := d.settings.StaleGrace
+		if w.Spec.StaleGrace >= 0 {
+			grace = w.Spec.StaleGrace
+		}
+		since := w.Spec.StaleSince
+		if since == 0 {
+			since = d.c.Now()
+		}
+		if grace < 0 || d.c.Now()-since < grace || !stale(w) {
+			continue
+		}
+		d.evictStale(w, grace)
+	}
+}
+
+// stale says whether a gang runs in part: no member ended well, and even with
+// those on their way out it is below its minimum.
+func stale(w *model.LiveWorkload) bool {
+	return w.Succeeded == 0 && w.Active > 0 && !w.SatisfiedBy(func(leaf *model.Group) int { return leaf.Active + leaf.Leaving })
+}
+
+func (d *decider) evictStale(w *model.LiveWorkload, grace int64) {
+	u := &unit{w: w}
+	for _, p := range w.Pods {
+		if evictable(p) {
+			u.pods = append(u.pods, p)
+		}
+	}
+	if len(u.pods) == 0 || d.forbidden(u) != "" {
+		return
+	}
+	for _, p := range u.pods {
+		d.useBudgets(p, 1)
+		d.c.Evict(p)
+		d.evicted[p] = &verdict{rule: RuleStaleGang, reason: explain.Stale(w.Spec.Key, len(u.pods), grace)}
+	}
+}

@@ -1,0 +1,83 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle
+
+import (
+	"slices"
+
+	"github.com/fairslice/fairslice/core/model"
+	"github.com/fairslice/fairslice/core/topology"
+)
+
+// wholeCluster is the set of all nodes.
+var wholeCluster = topology.Set{}
+
+// runWhole is the search for jobs whose pods depend on each other's places, by
+// topology or affinity. It places the first pod of the chunk, then the first
+// two, and so on, each time all of them anew with the victims found so far.
+func (s *search) runWhole(start model.Mark) bool {
+	s.stream = s.restart()
+	if !s.stream.peek() || s.hopeless() {
+		return false
+	}
+	for k := 1; k <= len(s.j.tasks); k++ {
+		if !s.growTo(start, s.j.tasks[:k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// growTo places tasks with the victims taken so far and, if need be, more.
+func (s *search) growTo(start model.Mark, tasks []*model.LivePod) bool {
+	known := s.taken
+	base := slices.Clone(s.d.budgetUsed)
+	again := func(more []*unit) bool {
+		s.d.c.Undo(start)
+		s.d.budgetUsed = slices.Clone(base)
+		s.taken = nil
+		for _, u := range known {
+			u.taken = false
+		}
+		return s.attempt(tasks, append(slices.Clone(known), more...))
+	}
+	if len(known) == 0 && s.direct(tasks) || len(known) > 0 && again(nil) {
+		return true
+	}
+	s.d.c.Undo(start)
+	s.units, s.onNode = nil, map[*model.LiveNode][]*unit{}
+	s.stream = s.restart()
+	for u := s.stream.next(); u != nil; u = s.stream.next() {
+		if u = without(u, known); u == nil {
+			continue
+		}
+		s.collect(u)
+		for _, n := range unitNodes(u) {
+			if s.steps < s.limit() && s.helpsOn(tasks, n) && again(s.onNode[n]) {
+				return true
+			}
+			s.d.c.Undo(start)
+		}
+	}
+	return false
+}
+
+// helpsOn says whether some task would fit a node without the units there.
+func (s *search) helpsOn(tasks []*model.LivePod, n *model.LiveNode) bool {
+	return slices.ContainsFunc(tasks, func(p *model.LivePod) bool { return s.wouldFit(p, n, s.onNode[n]) })
+}
+
+// without leaves out what known units have taken already.
+func without(u *unit, known []*unit) *unit {
+	left := unit{w: u.w, core: u.core}
+	for _, p := range u.pods {
+		if !slices.ContainsFunc(known, func(k *unit) bool { return slices.Contains(k.pods, p) }) {
+			left.pods = append(left.pods, p)
+		}
+	}
+	if len(left.pods) == 0 {
+		return nil
+	}
+	return &left
+}

@@ -5,6 +5,7 @@ package sim
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/fairslice/fairslice/core/amount"
@@ -198,20 +199,32 @@ func toPod(w *scenario.Workload, p *scenario.Pod) model.Pod {
 	if a := p.PodAntiAffinity; a != nil {
 		out.Affinities = append(out.Affinities, model.PodAffinity{MatchLabels: a.MatchLabels, TopologyKey: a.TopologyKey, Anti: true})
 	}
-	var term []model.Requirement
-	if len(p.NodeAffinity) > 0 {
-		term = append(term, model.Requirement{Key: model.FieldNodeName, Op: model.OpIn, Values: p.NodeAffinity})
-	}
-	for _, key := range sortedKeys(p.NodeSelector) {
-		term = append(term, model.Requirement{Key: key, Op: model.OpIn, Values: []string{p.NodeSelector[key]}})
-	}
-	switch {
-	case p.LegacyMIG:
-		out.NodeTerms = [][]model.Requirement{{}}
-	case len(term) > 0:
-		out.NodeTerms = [][]model.Requirement{term}
-	}
+	out.NodeTerms = toNodeTerms(p)
 	return out
+}
+
+// affinityLabel may carry another name of a node, for NodeAffinity.
+const affinityLabel = "node-name"
+
+func toNodeTerms(p *scenario.Pod) [][]model.Requirement {
+	if p.LegacyMIG {
+		return [][]model.Requirement{{}}
+	}
+	var selector []model.Requirement
+	for _, key := range sortedKeys(p.NodeSelector) {
+		selector = append(selector, model.Requirement{Key: key, Op: model.OpIn, Values: []string{p.NodeSelector[key]}})
+	}
+	if len(p.NodeAffinity) == 0 {
+		if selector == nil {
+			return nil
+		}
+		return [][]model.Requirement{selector}
+	}
+	var terms [][]model.Requirement
+	for _, key := range []string{model.FieldNodeName, affinityLabel} {
+		terms = append(terms, append(slices.Clone(selector), model.Requirement{Key: key, Op: model.OpIn, Values: p.NodeAffinity}))
+	}
+	return terms
 }
 
 func requestOf(w *scenario.Workload, p *scenario.Pod) *scenario.Request {

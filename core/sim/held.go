@@ -4,7 +4,6 @@
 package sim
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -15,9 +14,9 @@ import (
 // bookHeld gives the pods that hold GPUs at the start definite devices: first
 // those that the scenario names, then shared devices by label, then devices of
 // their own, lowest IDs first.
-func (w *world) bookHeld() error {
+func (w *world) bookHeld() {
 	for _, n := range w.nodes {
-		b := booking{node: n, taken: map[string]bool{}, groups: map[string]string{}}
+		b := booking{node: n, taken: map[string]bool{}, groups: map[string]string{}, milli: map[string]int64{}}
 		var rest []*pod
 		for _, wl := range w.workloads {
 			for i, p := range wl.pods {
@@ -33,12 +32,9 @@ func (w *world) bookHeld() error {
 		}
 		b.reserveNumbered(rest)
 		for _, p := range rest {
-			if err := b.claims(p); err != nil {
-				return err
-			}
+			b.claims(p)
 		}
 	}
-	return nil
 }
 
 // booking hands out the GPUs of one node.
@@ -46,6 +42,7 @@ type booking struct {
 	node   *model.Node
 	taken  map[string]bool
 	groups map[string]string
+	milli  map[string]int64
 }
 
 func (p *pod) groups() []string {
@@ -61,6 +58,7 @@ func (b *booking) exact(p *pod, held []scenario.HeldGPU) {
 	for _, h := range held {
 		p.model.Held = append(p.model.Held, model.HeldGPU{Claim: p.model.Claims[0].Name, GPU: h.GPU, Milli: h.Milli, MemoryMiB: h.MemoryMiB})
 		b.taken[h.GPU] = true
+		b.milli[h.GPU] += h.Milli
 	}
 }
 
@@ -83,9 +81,12 @@ func (b *booking) has(id string) bool {
 	return slices.ContainsFunc(b.node.GPUs, func(g model.GPU) bool { return g.ID == id })
 }
 
-func (b *booking) claims(p *pod) error {
+// claims books a pod. Where the node has too few GPUs, shares that were to have
+// devices of their own sit together if that fits; a pod for which even that
+// fails stays without definite devices, as on a cluster that is overcommitted.
+func (b *booking) claims(p *pod) {
+	labels := p.groups()
 	for _, c := range p.model.Claims {
-		labels := p.groups()
 		for i := range c.Count {
 			label := ""
 			if c.Kind != model.WholeGPU && i < len(labels) {
@@ -93,13 +94,29 @@ func (b *booking) claims(p *pod) error {
 			}
 			id, ok := b.device(label)
 			if !ok {
-				return fmt.Errorf("pod %s: holds %d GPUs of node %s, which has no GPU left for it (%d in all)",
-					p.model.Name, c.Count, b.node.Name, len(b.node.GPUs))
+				id, ok = b.roomiest(c)
 			}
-			p.model.Held = append(p.model.Held, b.hold(c, id))
+			if !ok {
+				p.model.Held = nil
+				return
+			}
+			h := b.hold(c, id)
+			b.milli[id] += h.Milli
+			p.model.Held = append(p.model.Held, h)
 		}
 	}
-	return nil
+}
+
+// roomiest is the shared device with the most room for the claim.
+func (b *booking) roomiest(c model.GPUClaim) (string, bool) {
+	best, found := "", false
+	for _, g := range b.node.GPUs {
+		used, need := b.milli[g.ID], b.hold(c, g.ID).Milli
+		if c.Kind != model.WholeGPU && used+need <= 1000 && (!found || used < b.milli[best]) {
+			best, found = g.ID, true
+		}
+	}
+	return best, found
 }
 
 // device is the GPU behind a label, or a free one.

@@ -148,10 +148,14 @@ func gpuIDs(held []model.HeldGPU) []string {
 
 func (p *pod) report() PodReport {
 	out := PodReport{State: p.state, AcceptedGPUs: "0"}
+	if p.state == scenario.Pending || p.state == scenario.Gated {
+		return out
+	}
+	out.Node = p.model.Node
 	if !scenario.Holds(p.state) {
 		return out
 	}
-	out.Node, out.GPUs = p.model.Node, gpuIDs(p.model.Held)
+	out.GPUs = gpuIDs(p.model.Held)
 	var milli int64
 	for _, h := range p.model.Held {
 		milli += h.Milli

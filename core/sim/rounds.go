@@ -16,11 +16,9 @@ var defaultRounds = scenario.Rounds{Mode: scenario.ModeFull, Until: 2, After: 1}
 // Run runs the scenario and compares the outcome with what it expects. An error
 // means that the scenario makes no sense as a cluster.
 func Run(s *scenario.Scenario) (*Report, error) {
-	w, err := newWorld(s)
-	if err != nil {
-		return nil, err
-	}
+	w := newWorld(s)
 	report := &Report{ID: s.ID}
+	var err error
 	switch {
 	case s.Timeline != nil:
 		report.Rounds, err = w.runTimeline(s.Timeline)

@@ -51,7 +51,7 @@ type world struct {
 	now       int64
 }
 
-func newWorld(s *scenario.Scenario) (*world, error) {
+func newWorld(s *scenario.Scenario) *world {
 	w := &world{scenario: s, settings: toSettings(s), claims: newClaims(s), pods: map[string]*pod{}, now: start}
 	for i := range s.Nodes {
 		n := toNode(&s.Nodes[i])
@@ -71,11 +71,9 @@ func newWorld(s *scenario.Scenario) (*world, error) {
 		age := int64(or(s.Workloads[i].AgeSeconds, scenario.Seconds((len(s.Workloads)-i)*60*second)))
 		w.addWorkload(&s.Workloads[i], w.now-age)
 	}
-	if err := w.bookHeld(); err != nil {
-		return nil, err
-	}
+	w.bookHeld()
 	w.hideLegacyMIG()
-	return w, nil
+	return w
 }
 
 // addWorkload adds a workload with its pods in the states that it gives.
@@ -93,8 +91,10 @@ func (w *world) addWorkload(spec *scenario.Workload, created int64) *workload {
 		if pods[i].State != "" {
 			p.state = pods[i].State
 		}
-		if scenario.Holds(p.state) {
+		if p.state != scenario.Pending && p.state != scenario.Gated {
 			p.model.Node = pods[i].Node
+		}
+		if scenario.Holds(p.state) {
 			if wl.model.StartedAt == 0 {
 				wl.model.StartedAt = w.now - int64(or(spec.StartedSecondsAgo, defaultStarted))
 			}

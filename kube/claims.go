@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/model"
@@ -129,7 +130,7 @@ func (c *Config) askOf(container *corev1.Container, spread int) (*ask, error) {
 		{v1alpha1.ResourceGPUSlice, model.GPUSlice},
 		{v1alpha1.ResourceGPUMemory, model.GPUMemory},
 	} {
-		n, err := requested(container, r.name)
+		n, err := requested(container, r.name, r.kind)
 		switch {
 		case err != nil:
 			return nil, err
@@ -146,9 +147,17 @@ func (c *Config) askOf(container *corev1.Container, spread int) (*ask, error) {
 	return found, nil
 }
 
+// allowed says what a container may ask for of each kind.
+var allowed = map[model.ClaimKind]string{
+	model.WholeGPU: fmt.Sprintf("a whole number from 0 to %d", maxGPUs),
+	model.GPUSlice: fmt.Sprintf("a whole number from 0 to %d or a multiple of %d up to %d",
+		slicesPerGPU, slicesPerGPU, maxGPUs*slicesPerGPU),
+	model.GPUMemory: fmt.Sprintf("a whole number from 0 to %d for each GPU", maxMemoryGiB),
+}
+
 // requested returns the units of an extended resource that a container asks
 // for.
-func requested(container *corev1.Container, name string) (int64, error) {
+func requested(container *corev1.Container, name string, kind model.ClaimKind) (int64, error) {
 	q, ok := container.Resources.Requests[corev1.ResourceName(name)]
 	if !ok {
 		q, ok = container.Resources.Limits[corev1.ResourceName(name)]
@@ -156,19 +165,20 @@ func requested(container *corev1.Container, name string) (int64, error) {
 	if !ok {
 		return 0, nil
 	}
-	n, exact := q.AsInt64()
-	if !exact || n < 0 {
-		return 0, fmt.Errorf("container %s asks for %s %s, must be a whole number of 0 or more",
-			container.Name, q.String(), name)
+	if q.Sign() < 0 || q.CmpInt64(largest) > 0 || q.Cmp(*resource.NewQuantity(q.Value(), q.Format)) != 0 {
+		return 0, fmt.Errorf("container %s asks for %s %s, must be %s", container.Name, q.String(), name, allowed[kind])
 	}
-	return n, nil
+	return q.Value(), nil
 }
 
 func newAsk(container, resource string, kind model.ClaimKind, n int64, spread int) (*ask, error) {
+	refuse := func() (*ask, error) {
+		return nil, fmt.Errorf("container %s asks for %d %s, must be %s", container, n, resource, allowed[kind])
+	}
 	switch {
 	case kind == model.WholeGPU:
 		if n > maxGPUs {
-			return nil, fmt.Errorf("container %s asks for %d %s, must be from 1 to %d", container, n, resource, maxGPUs)
+			return refuse()
 		}
 		return &ask{resource, kind, int(n), 1}, nil
 	case spread > 0 && n%int64(spread) != 0:
@@ -177,7 +187,7 @@ func newAsk(container, resource string, kind model.ClaimKind, n int64, spread in
 	case kind == model.GPUMemory:
 		per := n / int64(max(spread, 1))
 		if per > maxMemoryGiB {
-			return nil, fmt.Errorf("container %s asks for %d %s of each GPU, must be from 1 to %d", container, per, resource, maxMemoryGiB)
+			return refuse()
 		}
 		return &ask{resource, kind, max(spread, 1), per}, nil
 	case spread > 0:
@@ -191,8 +201,7 @@ func newAsk(container, resource string, kind model.ClaimKind, n int64, spread in
 	case n%slicesPerGPU == 0 && n <= maxGPUs*slicesPerGPU:
 		return &ask{resource, kind, int(n / slicesPerGPU), slicesPerGPU}, nil
 	}
-	return nil, fmt.Errorf("container %s asks for %d %s, must be from 1 to %d or a multiple of %d up to %d",
-		container, n, resource, slicesPerGPU, slicesPerGPU, maxGPUs*slicesPerGPU)
+	return refuse()
 }
 
 // add gives a container its part, from what is left over first.

@@ -37,6 +37,9 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 		l.pods[facts.ref.UID] = e
 		l.names[facts.ref.String()] = facts.ref.UID
 	}
+	if known && e.facts.queueLabel != facts.queueLabel {
+		e.planReason = nil // it was about the other queue
+	}
 	e.facts = facts
 	l.join(e)
 	l.follow(e, !known)

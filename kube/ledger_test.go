@@ -1,0 +1,435 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/core/cycle"
+	"github.com/fairslice/fairslice/core/explain"
+)
+
+// TestLedger plays orders of events and prints what the ledger then holds.
+//
+//	node n1 gpus=2 mib=40960 [plugin=no] [served=no] [healthy=1] [gone]
+//	queue q [quota=4] [limit=4] [parent=p] [gone]
+//	podgroup g [min=2] [queue=q] [gone]
+//	namespace ns [queue=q]
+//	budget b app=x allowed=0
+//	pod p [uid=u] [ns=default] [queue=q] [group=g] [gpu=1|slice=25|mem=20] [count=2]
+//	      [node=n1] [phase=Running] [gated] [othergate] [nominated=n1] [deleting]
+//	      [refused="message"] [owner=o] [priority=0] [assigned=<GPU>] [app=x] [nogpu]
+//	gone uid=u          the watch tells that a pod is gone
+//	decide [all]        a cycle
+//	advance 10s
+//	filter uid=u nodes=(n1,n2)
+//	assume uid=u node=n1, confirm uid=u, forget uid=u, doubt uid=u
+//	readback uid=u [missing] [node=n1]
+//	victims uid=u, pardon uid=u
+//	lookup uid=u, gang workload=default/g
+//	adopt
+//	troubles
+func TestLedger(t *testing.T) {
+	datadriven.Walk(t, "testdata/ledger", func(t *testing.T, path string) {
+		p := newPlayer()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			out, err := p.play(d)
+			if err != nil {
+				t.Fatalf("%s: %v", d.Pos, err)
+			}
+			return out
+		})
+	})
+}
+
+// player plays a transcript against one ledger.
+type player struct {
+	ledger *Ledger
+	time   time.Time
+	pods   map[string]*corev1.Pod // last seen, by UID
+}
+
+func newPlayer() *player {
+	p := &player{time: time.Unix(1_800_000_000, 0), pods: map[string]*corev1.Pod{}}
+	p.ledger = NewLedger(DefaultConfig(), func() time.Time { return p.time }, slog.New(slog.DiscardHandler))
+	return p
+}
+
+// args are the key=value arguments of a line.
+type args map[string]string
+
+func argsOf(d *datadriven.TestData) (name string, a args) {
+	a = args{}
+	for i, arg := range d.CmdArgs {
+		if i == 0 && len(arg.Vals) == 0 {
+			name = arg.Key
+			continue
+		}
+		a[arg.Key] = strings.Join(arg.Vals, ",")
+	}
+	return name, a
+}
+
+func (a args) has(key string) bool { _, ok := a[key]; return ok }
+
+func (a args) or(key, otherwise string) string {
+	if v, ok := a[key]; ok {
+		return v
+	}
+	return otherwise
+}
+
+func (a args) number(key string, otherwise int) int {
+	n, err := strconv.Atoi(a.or(key, strconv.Itoa(otherwise)))
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func (p *player) play(d *datadriven.TestData) (string, error) {
+	name, a := argsOf(d)
+	l := p.ledger
+	switch d.Cmd {
+	case "node":
+		p.node(name, a)
+	case "queue":
+		p.queue(name, a)
+	case "podgroup":
+		p.podGroup(name, a)
+	case "namespace":
+		labels := map[string]string{}
+		if a.has("queue") {
+			labels[v1alpha1.LabelQueue] = a["queue"]
+		}
+		l.SetNamespace(name, labels)
+	case "budget":
+		l.SetBudget(&policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": a["app"]}}},
+			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(a.number("allowed", 0))},
+		})
+	case "pod":
+		pod := podOf(name, a, p.time)
+		p.pods[string(pod.UID)] = pod
+		l.SetPod(pod)
+	case "gone":
+		l.RemovePod(a["uid"])
+	case "advance":
+		step, err := time.ParseDuration(name)
+		if err != nil {
+			return "", err
+		}
+		p.time = p.time.Add(step)
+		return "", nil
+	case "adopt":
+		l.Adopt()
+	default:
+		return p.ask(d.Cmd, a)
+	}
+	return p.holdings(), nil
+}
+
+// ask plays the commands that answer.
+func (p *player) ask(cmd string, a args) (string, error) {
+	l := p.ledger
+	uid := a["uid"]
+	switch cmd {
+	case "decide":
+		if a.has("all") || len(a) == 0 {
+			return p.round(l.Decide()), nil
+		}
+		return p.round(l.Decide(cycle.Allocate)), nil
+	case "filter":
+		ok, failed := l.Feasible(uid, strings.Split(a["nodes"], ","))
+		return printFeasible(ok, failed), nil
+	case "assume":
+		assignment, err := l.Assume(uid, a["node"])
+		if err != nil {
+			return "error: " + err.Error(), nil
+		}
+		return assignment + "\n" + p.holdings(), nil
+	case "confirm":
+		l.ConfirmBound(uid)
+	case "forget":
+		l.Forget(uid)
+	case "doubt":
+		l.Doubt(uid)
+	case "readback":
+		e := l.pods[uid]
+		if e == nil {
+			return "", fmt.Errorf("no pod %s", uid)
+		}
+		var pod *corev1.Pod
+		if !a.has("missing") {
+			pod = p.pods[uid].DeepCopy()
+			pod.Spec.NodeName = a["node"]
+		}
+		l.ReadBack(e.facts.ref, pod)
+	case "pardon":
+		l.Pardon(uid)
+	case "victims":
+		node, victims := l.VictimsFor(uid)
+		return fmt.Sprintf("%q %v", node, victims), nil
+	case "lookup":
+		v, known := l.Lookup(uid)
+		if !known {
+			return "unknown", nil
+		}
+		return printView(v), nil
+	case "gang":
+		ready, have, need := l.GangReady(a["workload"])
+		return fmt.Sprintf("ready=%v %d of %d", ready, have, need), nil
+	case "unsettled":
+		return fmt.Sprint(l.Unsettled(settleAge)), nil
+	case "troubles":
+		var out strings.Builder
+		for _, t := range l.Troubles() {
+			fmt.Fprintf(&out, "%s %s/%s: %s\n", t.Kind, t.Namespace, t.Name, t.Message)
+		}
+		return out.String(), nil
+	default:
+		return "", fmt.Errorf("unknown command %q", cmd)
+	}
+	return p.holdings(), nil
+}
+
+// holdings prints every pod that has or waits for a place, and every GPU that
+// somebody holds.
+func (p *player) holdings() string {
+	var out strings.Builder
+	d := p.ledger.Dump()
+	for _, pod := range d.Pods {
+		fmt.Fprintf(&out, "%s %s", pod.UID, pod.State)
+		if pod.Node != "" {
+			fmt.Fprintf(&out, " on %s", pod.Node)
+		}
+		if pod.Leaving {
+			out.WriteString(" leaving")
+		}
+		for _, u := range pod.GPUs {
+			fmt.Fprintf(&out, " %s:%d/%dMi", u.GPU, u.Milli, u.MemoryMiB)
+		}
+		if len(pod.Awaits) > 0 {
+			fmt.Fprintf(&out, " awaits %v", pod.Awaits)
+		}
+		if pod.Message != "" {
+			fmt.Fprintf(&out, " (%s: %s)", pod.Reason, pod.Message)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+func (p *player) round(r Round) string {
+	var out strings.Builder
+	for _, s := range r.Starts {
+		fmt.Fprintf(&out, "start %s on %s gated=%v nominated=%q\n", s.Pod, s.Node, s.Gated, s.Nominated)
+	}
+	for _, e := range r.Plan.Evictions {
+		fmt.Fprintf(&out, "evict %s by %s for %s: %s\n", e.Pod, e.Rule, e.For, e.Reason.Message)
+	}
+	if len(r.Plan.Withdrawn) > 0 {
+		fmt.Fprintf(&out, "withdrawn %v\n", r.Plan.Withdrawn)
+	}
+	return out.String() + p.holdings()
+}
+
+func printFeasible(ok []string, failed map[string]explain.Reason) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "ok %v\n", ok)
+	var names []string
+	for name := range failed {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(&out, "%s: %s: %s\n", name, failed[name].Code, failed[name].Message)
+	}
+	return out.String()
+}
+
+func printView(v PodView) string {
+	return fmt.Sprintf("queue=%q interested=%v workload=%s planned=%q startable=%v assumed=%v bound=%v leaving=%v gang=%d/%d reason=%v",
+		v.Queue, v.Interested, v.Workload, v.PlannedNode, v.Startable, v.Assumed, v.Bound, v.Leaving,
+		v.Gang.Held(), v.Gang.Minimum, v.Reason != nil)
+}
+
+func (p *player) queue(name string, a args) {
+	if a.has("gone") {
+		p.ledger.RemoveQueue(name)
+		return
+	}
+	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	q.Spec.Parent = a["parent"]
+	for key, into := range map[string]*v1alpha1.ResourceAmounts{"quota": &q.Spec.Quota, "limit": &q.Spec.Limit} {
+		if a.has(key) {
+			*into = v1alpha1.ResourceAmounts{v1alpha1.QuotaGPU: v1alpha1.AmountOf(resource.MustParse(a[key]))}
+		}
+	}
+	p.ledger.SetQueue(q)
+}
+
+func (p *player) podGroup(name string, a args) {
+	if a.has("gone") {
+		p.ledger.RemovePodGroup("default", name)
+		return
+	}
+	g := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	g.Spec.Queue = a["queue"]
+	if a.has("min") {
+		n := int32(a.number("min", 1))
+		g.Spec.MinMember = &n
+	}
+	p.ledger.SetPodGroup(g)
+}
+
+func (p *player) node(name string, a args) {
+	if a.has("gone") {
+		p.ledger.RemoveNode(name)
+		return
+	}
+	n, gpus := nodeOf(name), a.number("gpus", 0)
+	switch {
+	case a.has("garbage"):
+		n.Annotations = map[string]string{v1alpha1.AnnotationGPUs: a["garbage"]}
+	case a.or("plugin", "yes") == "no":
+		setCount(n.Status.Capacity, v1alpha1.ResourceWholeGPU, gpus)
+		setCount(n.Status.Allocatable, v1alpha1.ResourceWholeGPU, a.number("healthy", gpus))
+	case gpus > 0:
+		n.Annotations = map[string]string{v1alpha1.AnnotationGPUs: inventoryOf(name, gpus, a.number("mib", 40960), a.number("healthy", gpus))}
+		if a.or("served", "yes") == "yes" {
+			setCount(n.Status.Allocatable, v1alpha1.ResourceGPUSlice, 100*gpus)
+		}
+	}
+	p.ledger.SetNode(n)
+}
+
+func nodeOf(name string) *corev1.Node {
+	list := func() corev1.ResourceList {
+		return corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("512Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		}
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status: corev1.NodeStatus{
+			Capacity: list(), Allocatable: list(),
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+func setCount(list corev1.ResourceList, name string, n int) {
+	list[corev1.ResourceName(name)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+}
+
+func inventoryOf(node string, gpus, mib, healthy int) string {
+	v := v1alpha1.Inventory{}
+	for i := range gpus {
+		v.GPUs = append(v.GPUs, v1alpha1.InventoryGPU{
+			UUID: fmt.Sprintf("%s-g%d", node, i), ID: strconv.Itoa(i), Index: i, Model: "A100", MemoryMiB: int64(mib), NUMANode: -1,
+			Healthy: i < healthy, Resources: []string{v1alpha1.ResourceWholeGPU, v1alpha1.ResourceGPUSlice, v1alpha1.ResourceGPUMemory},
+		})
+	}
+	text, err := v.Encode()
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// podOf builds a pod as the API server would have it.
+func podOf(name string, a args, now time.Time) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: a.or("ns", "default"), Name: name, UID: types.UID(a.or("uid", name)),
+		CreationTimestamp: metav1.NewTime(now), Labels: map[string]string{}, Annotations: map[string]string{},
+	}}
+	for key, label := range map[string]string{"queue": v1alpha1.LabelQueue, "group": v1alpha1.LabelPodGroup, "app": "app", "sub": v1alpha1.LabelSubGroup} {
+		if a.has(key) {
+			pod.Labels[label] = a[key]
+		}
+	}
+	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(a.or("cpu", "1"))}
+	for key, name := range map[string]string{"gpu": v1alpha1.ResourceWholeGPU, "slice": v1alpha1.ResourceGPUSlice, "mem": v1alpha1.ResourceGPUMemory} {
+		if a.has(key) {
+			limits[corev1.ResourceName(name)] = resource.MustParse(a[key])
+		}
+	}
+	pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits}}}
+	if a.has("count") {
+		pod.Annotations[v1alpha1.AnnotationGPUCount] = a["count"]
+	}
+	if a.has("owner") {
+		yes := true
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: a["owner"], UID: types.UID(a["owner"]), Controller: &yes}}
+	}
+	priority := int32(a.number("priority", 0))
+	pod.Spec.Priority = &priority
+	setLife(pod, a, now)
+	return pod
+}
+
+// setLife fills in how far the pod has come.
+func setLife(pod *corev1.Pod, a args, now time.Time) {
+	pod.Spec.NodeName = a["node"]
+	pod.Status.Phase = corev1.PodPhase(a.or("phase", "Pending"))
+	pod.Status.NominatedNodeName = a["nominated"]
+	if a.has("gated") {
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: v1alpha1.GateQueue})
+	}
+	if a.has("othergate") {
+		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/wait"})
+	}
+	if a.has("deleting") {
+		at := metav1.NewTime(now.Add(30 * time.Second))
+		pod.DeletionTimestamp = &at
+	}
+	if a.has("refused") {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: a["refused"],
+		}}
+	}
+	if a.has("assigned") {
+		pod.Annotations[v1alpha1.AnnotationGPUAssignment] = assignmentOf(pod, a)
+	}
+}
+
+// assignmentOf writes the annotation by which the pod holds the named GPUs.
+func assignmentOf(pod *corev1.Pod, a args) string {
+	if a["assigned"] == "garbage" {
+		return `{"v":1`
+	}
+	assignment := v1alpha1.Assignment{PodUID: string(pod.UID), Node: pod.Spec.NodeName}
+	c := v1alpha1.ContainerAssignment{Name: "main", Resource: v1alpha1.ResourceWholeGPU}
+	units, milli := int64(1), int64(1000)
+	if a.has("slice") {
+		c.Resource = v1alpha1.ResourceGPUSlice
+		units = int64(a.number("slice", 0) / a.number("count", 1))
+		milli = units * 10
+	}
+	for _, uuid := range strings.Split(a["assigned"], ",") {
+		c.GPUs = append(c.GPUs, v1alpha1.AssignedGPU{UUID: uuid, Units: units, MilliGPU: milli, MemoryMiB: 40960 * milli / 1000})
+	}
+	assignment.Containers = []v1alpha1.ContainerAssignment{c}
+	text, err := assignment.Encode()
+	if err != nil {
+		panic(err)
+	}
+	return text
+}

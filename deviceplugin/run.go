@@ -1,0 +1,261 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/fairslice/fairslice/deviceplugin/cdispec"
+	"github.com/fairslice/fairslice/deviceplugin/enforce"
+	"github.com/fairslice/fairslice/deviceplugin/kubelet"
+	"github.com/fairslice/fairslice/deviceplugin/match"
+	"github.com/fairslice/fairslice/deviceplugin/nvml"
+	"github.com/fairslice/fairslice/deviceplugin/plugin"
+	"github.com/fairslice/fairslice/deviceplugin/pool"
+	"github.com/fairslice/fairslice/deviceplugin/publish"
+)
+
+// Run is the device plugin of one node. It returns nil when ctx is done, and an
+// error where only a restart or a person can help: bad options, no driver, another
+// plugin that serves our resources, GPUs that appeared. An API server or a kubelet
+// that is away is waited for.
+func Run(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	log := o.Log.With("node", o.NodeName)
+	lib, err := openLibrary(&o)
+	if err != nil {
+		return err
+	}
+	if o.Library == nil {
+		defer func() { _ = lib.Close() }()
+	}
+	a := &agent{o: o, log: log, names: o.names(), layer: enforce.None{}}
+	if a.cards, err = readCards(lib, &o, log); err != nil {
+		return err
+	}
+	if err := a.openBook(); err != nil {
+		return err
+	}
+	a.vitals = newVitals(lib, &o, a.book, a.cards, log)
+	if err := a.writeCDI(lib.Simulated()); err != nil {
+		return err
+	}
+	client, err := connect(&o)
+	if err != nil {
+		return err
+	}
+	if a.resources, err = kubelet.DialPodResources(o.PodResourcesSocket); err != nil {
+		return err
+	}
+	defer func() { _ = a.resources.Close() }()
+	if err := a.checkConflict(ctx, client); err != nil || ctx.Err() != nil {
+		return err
+	}
+	err = a.serve(ctx, client, lib)
+	if ctx.Err() != nil && !errors.Is(err, ErrGPUsChanged) {
+		return nil
+	}
+	return err
+}
+
+// openBook makes the pool and the book of the cards.
+func (a *agent) openBook() error {
+	accounts := make([]pool.GPU, 0, len(a.cards))
+	for _, c := range a.cards {
+		accounts = append(accounts, c.account)
+		a.log.Info("serving a GPU", "uuid", c.account.UUID, "id", c.account.ID, "model", c.hardware.Model, "memoryMiB", c.account.MemoryMiB)
+		// Only the driver's own use is expected before any container runs.
+		if used := c.hardware.UsedMiB; used > foreignUseMiB {
+			a.log.Warn("memory of a GPU is already in use; unless by containers of ours, they will find less than they were promised", "uuid", c.account.UUID, "usedMiB", used)
+		}
+	}
+	var err error
+	if a.pool, err = pool.New(accounts); err != nil {
+		return err
+	}
+	own, err := pool.New(accounts)
+	if err != nil {
+		return err
+	}
+	a.book = match.NewBook(match.Config{Node: a.o.NodeName, Names: a.names, AllowUnplanned: a.o.AllowUnplanned}, own)
+	return nil
+}
+
+// foreignUseMiB of memory in use are not worth a word.
+const foreignUseMiB = 64
+
+func (a *agent) writeCDI(simulated bool) error {
+	if !slices.Contains(a.o.DeviceLists, plugin.ListCDI) {
+		return nil
+	}
+	devRoot := a.o.DevRoot
+	if simulated {
+		devRoot = ""
+	}
+	devices := make([]cdispec.Device, 0, len(a.cards))
+	for _, c := range a.cards {
+		devices = append(devices, cdispec.Device{UUID: c.account.UUID, Minor: c.hardware.Minor})
+	}
+	return cdispec.Write(a.o.CDIDir, devRoot, devices)
+}
+
+func connect(o *Options) (kubernetes.Interface, error) {
+	if o.Client != nil {
+		return o.Client, nil
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the client configuration: %w", err)
+	}
+	cfg.UserAgent = "fairslice-device-plugin"
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making the API client: %w", err)
+	}
+	return client, nil
+}
+
+// checkConflict waits for the API server to show our node, and looks whether
+// another plugin serves our resources there.
+func (a *agent) checkConflict(ctx context.Context, client kubernetes.Interface) error {
+	node, err := a.awaitNode(ctx, client)
+	if err != nil || node == nil {
+		return err
+	}
+	ask, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	known, err := a.resources.Devices(ask)
+	if err != nil {
+		a.log.Info("the kubelet does not answer yet, looking for other device plugins on the node object only", "reason", err)
+		known = nil
+	}
+	return conflict(node, known, a.names, a.pool)
+}
+
+// awaitNode returns nil when ctx is done first.
+func (a *agent) awaitNode(ctx context.Context, client kubernetes.Interface) (*corev1.Node, error) {
+	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		node, err := client.CoreV1().Nodes().Get(ctx, a.o.NodeName, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			return node, nil
+		case ctx.Err() != nil:
+			return nil, nil
+		case apierrors.IsForbidden(err):
+			return nil, fmt.Errorf("reading node %s: %w", a.o.NodeName, err)
+		}
+		a.log.Warn("cannot read this node from the API server, waiting", "retry", wait, "error", err)
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// serve runs everything. The order matters: nothing is advertised before the book
+// knows what is held.
+func (a *agent) serve(ctx context.Context, client kubernetes.Interface, lib nvml.Library) error {
+	group, ctx := errgroup.WithContext(ctx)
+	synced := a.followPods(ctx, client)
+	if !cache.WaitForCacheSync(ctx.Done(), synced) {
+		return nil
+	}
+	if err := a.compare(ctx); err != nil {
+		a.log.Info("no records of the kubelet yet", "reason", err)
+	}
+	a.vitals.probeAll()
+	changed := a.book.Changed
+	node := &publish.Node{
+		Client: client, Name: a.o.NodeName, Log: a.log, State: a.nodeState, Changed: changed,
+		Refresh: time.Minute, Settle: settleTime, WakeEvery: time.Second,
+	}
+	a.pods = &publish.Pods{Client: client, Log: a.log, Corrections: a.book.Corrections, Changed: changed, Settle: settleTime}
+	inBackground := func(run func(context.Context)) {
+		group.Go(func() error { run(ctx); return nil })
+	}
+	inBackground(a.vitals.run)
+	inBackground(a.reconcile)
+	inBackground(node.Run)
+	inBackground(a.pods.Run)
+	group.Go(func() error { return a.rescan(ctx, lib) })
+	group.Go(func() error { return a.serveMetrics(ctx) })
+	group.Go(func() error { return plugin.Run(ctx, a.pluginConfig()) })
+	return group.Wait()
+}
+
+func (a *agent) pluginConfig() plugin.Config {
+	index := map[string]int{}
+	for _, c := range a.cards {
+		index[c.account.UUID] = c.hardware.Index
+	}
+	return plugin.Config{
+		Dir: a.o.PluginDir, Names: a.names, Book: a.book,
+		Respond: plugin.Responder{Lists: a.o.DeviceLists, Names: a.names, Index: index, Layer: a.layer},
+		Settle:  a.settle, Identify: a.identify, Start: a.start,
+		InformerWait: a.o.InformerWait, Poll: time.Second, Now: time.Now, Log: a.log,
+		Registered: func(resource string) {
+			if k, ours := a.names.Kind(resource); ours {
+				a.registrations[k].Add(1)
+			}
+		},
+	}
+}
+
+// followPods starts the informer of this node's pods.
+func (a *agent) followPods(ctx context.Context, client kubernetes.Interface) cache.InformerSynced {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithTweakListOptions(func(l *metav1.ListOptions) {
+			l.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", a.o.NodeName).String()
+		}),
+		informers.WithTransform(func(obj any) (any, error) {
+			if p, isPod := obj.(*corev1.Pod); isPod {
+				p.ManagedFields = nil
+			}
+			return obj, nil
+		}))
+	informer := factory.Core().V1().Pods().Informer()
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { a.onPod(obj) },
+		UpdateFunc: func(_, obj any) { a.onPod(obj) },
+		DeleteFunc: func(obj any) {
+			// A missed deletion comes as a tombstone (HAMi #2923).
+			if gone, missed := obj.(cache.DeletedFinalStateUnknown); missed {
+				obj = gone.Obj
+			}
+			if p, isPod := obj.(*corev1.Pod); isPod {
+				a.book.Delete(string(p.UID))
+			}
+		},
+	})
+	factory.Start(ctx.Done())
+	return func() bool { return err == nil && registration.HasSynced() }
+}
+
+func (a *agent) onPod(obj any) {
+	if p, isPod := obj.(*corev1.Pod); isPod {
+		a.book.Upsert(p)
+	}
+}

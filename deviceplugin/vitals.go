@@ -1,0 +1,128 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/fairslice/fairslice/deviceplugin/health"
+	"github.com/fairslice/fairslice/deviceplugin/match"
+	"github.com/fairslice/fairslice/deviceplugin/nvml"
+)
+
+// vitals keeps the state machine of each card and tells the book.
+type vitals struct {
+	lib   nvml.Library
+	rules health.Rules
+	every time.Duration
+	book  *match.Book
+	log   *slog.Logger
+	uuids []string
+
+	mu       sync.Mutex
+	machines map[string]*health.Machine
+	xids     map[string]int64 // critical XIDs seen, by UUID
+	probe    chan struct{}    // asks for a probe of all cards now
+}
+
+func newVitals(lib nvml.Library, o *Options, book *match.Book, cards []card, log *slog.Logger) *vitals {
+	v := &vitals{
+		lib: lib, rules: o.rules(), every: o.ProbeEvery, book: book, log: log,
+		machines: map[string]*health.Machine{}, xids: map[string]int64{}, probe: make(chan struct{}, 1),
+	}
+	for _, c := range cards {
+		v.uuids = append(v.uuids, c.account.UUID)
+		v.machines[c.account.UUID] = &health.Machine{}
+	}
+	return v
+}
+
+// run watches until ctx is done.
+func (v *vitals) run(ctx context.Context) {
+	go v.watch(ctx)
+	tick := time.NewTicker(v.every)
+	defer tick.Stop()
+	for {
+		v.probeAll()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-v.probe:
+		}
+	}
+}
+
+// watch listens for XIDs; where the driver has no events, probes alone decide.
+func (v *vitals) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := v.lib.Watch(ctx, v.onEvent); err != nil {
+			v.log.Warn("critical errors of GPUs are not reported, probes alone decide on their health", "error", err)
+			return
+		}
+	}
+}
+
+func (v *vitals) onEvent(e nvml.Event) {
+	if e.UUID == "" {
+		// Some card, or the library itself: look at all of them now.
+		select {
+		case v.probe <- struct{}{}:
+		default:
+		}
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m, ours := v.machines[e.UUID]
+	if !ours {
+		return
+	}
+	v.xids[e.UUID]++
+	if m.OnXID(v.rules, e.XID, e.At) {
+		v.tell(e.UUID, m)
+	}
+}
+
+func (v *vitals) probeAll() {
+	for _, uuid := range v.uuids {
+		err := v.lib.Probe(uuid) // without the lock: a sick driver may take its time
+		v.mu.Lock()
+		if m := v.machines[uuid]; m.OnProbe(v.rules, err, time.Now()) {
+			v.tell(uuid, m)
+		}
+		v.mu.Unlock()
+	}
+}
+
+// tell must be called with the lock held.
+func (v *vitals) tell(uuid string, m *health.Machine) {
+	state, why := m.State()
+	v.book.SetHealthy(uuid, state == health.Healthy)
+	level := slog.LevelWarn
+	if state == health.Healthy {
+		level = slog.LevelInfo
+	}
+	v.log.Log(context.Background(), level, "the health of a GPU changed", "uuid", uuid, "state", state.String(), "reason", why)
+}
+
+// state of a card, and how many critical XIDs it reported.
+func (v *vitals) state(uuid string) (health.State, int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m, ours := v.machines[uuid]
+	if !ours {
+		return health.Unhealthy, 0
+	}
+	s, _ := m.State()
+	return s, v.xids[uuid]
+}
+
+func (v *vitals) healthy(uuid string) bool {
+	s, _ := v.state(uuid)
+	return s == health.Healthy
+}

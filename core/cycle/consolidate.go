@@ -4,11 +4,9 @@
 package cycle
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/fairslice/fairslice/core/explain"
-	"github.com/fairslice/fairslice/core/fit"
 	"github.com/fairslice/fairslice/core/model"
 )
 
@@ -23,7 +21,7 @@ func (d *decider) consolidate() {
 		if !j.w.Spec.Preemptible || !d.freeInPieces(j) {
 			return false
 		}
-		s := &search{d: d, j: j, rule: RuleConsolidate, moves: true}
+		s := &search{d: d, j: j, rule: RuleConsolidate, moves: true, ahead: true}
 		judge := func(w *model.LiveWorkload) mercy {
 			if w.Spec.Recreated {
 				return takeAll
@@ -33,7 +31,7 @@ func (d *decider) consolidate() {
 		s.restart = func() *stream { return newStream(d, d.victims.leaves, judge, nil) }
 		moved := map[*model.LiveWorkload]bool{}
 		s.approve = func(out []*unit) bool { return len(out) == 0 && d.withinMoves(s, moved) }
-		if !s.runMoves() {
+		if !s.run() {
 			d.noteBlocked(s)
 			return false
 		}
@@ -79,59 +77,4 @@ func (d *decider) withinMoves(s *search, moved map[*model.LiveWorkload]bool) boo
 	}
 	most := d.settings.MaxConsolidationVictims
 	return most < 0 || len(moved) <= most
-}
-
-// runMoves is run for consolidation: node by node, those first where the least
-// has to be moved.
-func (s *search) runMoves() bool {
-	if s.j.constrained() || slices.ContainsFunc(s.j.tasks, (*model.LivePod).HasAffinity) {
-		return s.run()
-	}
-	mark := s.d.c.Mark()
-	used := slices.Clone(s.d.budgetUsed)
-	s.collectAll()
-	for i := range s.j.tasks {
-		tasks := s.j.tasks[i : i+1]
-		if len(s.units) == 0 || !s.direct(tasks) && !s.moveSome(tasks) {
-			s.d.c.Undo(mark)
-			s.d.budgetUsed = used
-			return false
-		}
-	}
-	return true
-}
-
-// collectAll collects every unit that may be moved.
-func (s *search) collectAll() {
-	s.onNode = map[*model.LiveNode][]*unit{}
-	s.stream = s.restart()
-	for u := s.stream.next(); u != nil; u = s.stream.next() {
-		s.collect(u)
-	}
-}
-
-// moveSome tries the nodes on which a pod would fit if others moved away.
-func (s *search) moveSome(tasks []*model.LivePod) bool {
-	type candidate struct {
-		n     *model.LiveNode
-		short int64
-	}
-	var candidates []candidate
-	for n, units := range s.onNode {
-		if s.wouldFit(tasks[0], n, s.untaken(units)) {
-			candidates = append(candidates, candidate{n, fit.Shortfall(tasks[0].Shape, n)})
-		}
-	}
-	slices.SortFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.short, b.short), cmp.Compare(a.n.Index, b.n.Index))
-	})
-	for _, c := range candidates {
-		if s.steps >= s.limit() {
-			return false
-		}
-		if s.attempt(tasks, s.untaken(s.onNode[c.n])) {
-			return true
-		}
-	}
-	return false
 }

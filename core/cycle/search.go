@@ -10,6 +10,7 @@ import (
 	"github.com/fairslice/fairslice/core/fit"
 	"github.com/fairslice/fairslice/core/model"
 	"github.com/fairslice/fairslice/core/place"
+	"github.com/fairslice/fairslice/core/topology"
 )
 
 // search looks for victims whose room lets one job be placed. Units of victims
@@ -29,6 +30,10 @@ type search struct {
 	approve func(taken []*unit) bool
 	// moves lets victims be placed elsewhere.
 	moves bool
+	// ahead places the claimant on the node that is being tried, before any
+	// victim: all of these have to find room anyway.
+	ahead  bool
+	target *model.LiveNode
 
 	whole    bool    // every attempt places all tasks anew
 	units    []*unit // collected
@@ -165,6 +170,9 @@ func (s *search) tryNodes(tasks []*model.LivePod, u *unit) bool {
 	}
 	for _, n := range unitNodes(u) {
 		units := s.untaken(s.onNode[n])
+		if s.ahead {
+			s.target = n
+		}
 		if s.wouldFit(tasks[len(tasks)-1], n, units) && s.attempt(tasks, units) {
 			return true
 		}
@@ -268,20 +276,38 @@ func (s *search) settleAll(tasks []*model.LivePod, units []*unit) bool {
 		}
 	}
 	free := func(p *model.LivePod) bool { return out[p] && !p.Phase.Active() }
-	w := newWalk(s.d, jobs, free)
 	placed := false
+	if s.ahead {
+		if !s.claim(claimant) {
+			return false
+		}
+		placed, jobs = true, jobs[1:]
+	}
+	w := newWalk(s.d, jobs, free)
 	for j := w.next(); j != nil; j = w.next() {
 		if j != claimant {
 			w.done(s.restore(j))
 			continue
 		}
-		if s.d.withinCapacity(j) != nil || s.d.placeTasks(j, true) != nil {
+		if !s.claim(j) {
 			return false
 		}
 		placed = true
 		w.done(false)
 	}
 	return placed
+}
+
+// claim places the claimant.
+func (s *search) claim(j *job) bool {
+	if s.d.withinCapacity(j) != nil {
+		return false
+	}
+	if s.target == nil {
+		return s.d.placeTasks(j, true) == nil
+	}
+	p := placing{d: s.d, j: j, later: true}
+	return p.leaf(j.tasks, topology.Set{Nodes: []*model.LiveNode{s.target}}) == nil
 }
 
 // restore gives victims their own room back, or, where moves are allowed,

@@ -36,19 +36,3 @@ func GPUBlock(s *model.Shape, n *model.LiveNode) (want, free int64, unit string)
 	}
 	return want, max(free, 0), " in one piece"
 }
-
-// Shortfall is how much a node lacks for a shape, in thousandths of a GPU and,
-// where GPUs are not what is short, in thousandths of the node's capacity.
-func Shortfall(s *model.Shape, n *model.LiveNode) int64 {
-	short := int64(0)
-	if len(s.Claims) > 0 {
-		want, free, _ := GPUBlock(s, n)
-		short = max(0, want-free)
-	}
-	for _, need := range s.Needs {
-		if lack := need.Amount - (n.Cap[need.Resource] - n.Booked[need.Resource]); lack > 0 && n.Cap[need.Resource] > 0 {
-			short += lack / max(1, n.Cap[need.Resource]/1000)
-		}
-	}
-	return short
-}

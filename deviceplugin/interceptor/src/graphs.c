@@ -1,0 +1,365 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Memory of graphs. Allocation nodes take memory when an executable graph is
+// first uploaded or launched, from a pool per device that keeps it until it is
+// trimmed. What is charged is what that pool has reserved. Before a graph first
+// runs, the peak of its allocation nodes is reserved, so that a graph that does
+// not fit is refused as a whole and not in its middle.
+
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { MAX_DEPTH = 8 };
+
+static uint64_t charged[FS_MAX_DEVICES];
+static uint32_t flying[FS_MAX_DEVICES];
+_Atomic uint32_t fs_graphs_active;
+
+void fs_graphs_forked(void)
+{
+	memset(charged, 0, sizeof charged);
+	memset(flying, 0, sizeof flying);
+	atomic_store(&fs_graphs_active, 0);
+}
+
+static uint64_t attribute(int dev, int which)
+{
+	uint64_t n = 0;
+	if (!HAS(cuDeviceGetGraphMemAttribute) ||
+	    CALL(cuDeviceGetGraphMemAttribute)(fs_ordinal_of(dev), which, &n) != CUDA_SUCCESS)
+		return 0;
+	return n;
+}
+
+// settle makes the charge equal to what the device's graph pool has reserved;
+// under fs_state_lock.
+static void settle(int dev)
+{
+	uint64_t now = attribute(dev, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
+	if (now > charged[dev]) {
+		if (!fs_charge(dev, now - charged[dev]))
+			fs_charge_anyway(dev, now - charged[dev]); // it is taken: count it
+		charged[dev] = now;
+	} else if (flying[dev] == 0 && now < charged[dev]) {
+		fs_uncharge(dev, charged[dev] - now);
+		charged[dev] = now;
+	}
+}
+
+void fs_graphs_settle(int dev)
+{
+	if (dev < 0)
+		return;
+	fs_lock(&fs_state_lock);
+	settle(dev);
+	fs_unlock(&fs_state_lock);
+}
+
+void fs_graphs_reclaim(int dev)
+{
+	CUresult (*trim)(CUdevice) = (CUresult(*)(CUdevice))fs_real[FS_cuDeviceGraphMemTrim];
+	if (dev < 0 || atomic_load(&fs_graphs_active) == 0 || trim == NULL)
+		return;
+	trim(fs_ordinal_of(dev));
+	fs_graphs_settle(dev);
+}
+
+// ---- The peak of a graph's allocation nodes.
+
+struct node {
+	CUgraphNode handle;
+	uint64_t adds;   // bytes of an allocation node
+	CUdeviceptr ptr; // of an allocation or a free node
+	bool frees, done;
+};
+
+struct walk {
+	int dev; // of the allocation nodes; one graph allocates on one device here
+	uint64_t live, peak;
+	int depth;
+};
+
+static void walk_graph(struct walk *w, CUgraph graph);
+
+static void read_node(struct node *n, struct walk *w)
+{
+	int type = 0;
+	CUgraph child;
+	if (CALL(cuGraphNodeGetType)(n->handle, &type) != CUDA_SUCCESS)
+		return;
+	if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+		CUDA_MEM_ALLOC_NODE_PARAMS p = {0};
+		if (CALL(cuGraphMemAllocNodeGetParams)(n->handle, &p) != CUDA_SUCCESS)
+			return;
+		w->dev = fs_device_of_location(&p.poolProps.location);
+		n->adds = fs_round_up(p.bytesize, fs_granularity(w->dev));
+		n->ptr = p.dptr;
+	} else if (type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+		n->frees = CALL(cuGraphMemFreeNodeGetParams)(n->handle, &n->ptr) == CUDA_SUCCESS;
+	} else if (type == CU_GRAPH_NODE_TYPE_GRAPH && HAS(cuGraphChildGraphNodeGetGraph) &&
+		   CALL(cuGraphChildGraphNodeGetGraph)(n->handle, &child) == CUDA_SUCCESS) {
+		walk_graph(w, child);
+	}
+}
+
+static bool ready(const struct node *nodes, size_t count, const struct node *n)
+{
+	CUgraphNode before[64];
+	size_t m = 64;
+	if (!HAS(cuGraphNodeGetDependencies) || CALL(cuGraphNodeGetDependencies)(n->handle, before, &m) != CUDA_SUCCESS)
+		return true;
+	for (size_t i = 0; i < m && i < 64; i++)
+		for (size_t j = 0; j < count; j++)
+			if (nodes[j].handle == before[i] && !nodes[j].done)
+				return false;
+	return true;
+}
+
+static uint64_t bytes_at(const struct node *nodes, size_t count, CUdeviceptr ptr)
+{
+	for (size_t i = 0; i < count; i++)
+		if (nodes[i].ptr == ptr && nodes[i].adds > 0)
+			return nodes[i].adds;
+	return 0;
+}
+
+// run goes through the nodes in an order that their dependencies allow, and
+// allocates as early and frees as late as that order permits.
+static void run(struct walk *w, struct node *nodes, size_t count)
+{
+	for (size_t left = count, moved = 1; left > 0 && moved > 0;) {
+		moved = 0;
+		for (int frees = 0; frees < 2 && moved == 0; frees++)
+			for (size_t i = 0; i < count; i++) {
+				struct node *n = &nodes[i];
+				if (n->done || n->frees != (frees == 1) || !ready(nodes, count, n))
+					continue;
+				n->done = true;
+				left--;
+				moved++;
+				w->live = n->frees ? fs_sub(w->live, bytes_at(nodes, count, n->ptr)) : fs_add(w->live, n->adds);
+				w->peak = w->live > w->peak ? w->live : w->peak;
+			}
+	}
+}
+
+static void walk_graph(struct walk *w, CUgraph graph)
+{
+	size_t count = 0;
+	if (w->depth >= MAX_DEPTH || CALL(cuGraphGetNodes)(graph, NULL, &count) != CUDA_SUCCESS || count == 0)
+		return;
+	size_t bytes = count * (sizeof(CUgraphNode) + sizeof(struct node));
+	CUgraphNode *handles = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (handles == MAP_FAILED)
+		return;
+	struct node *nodes = (struct node *)(handles + count), *some = nodes;
+	w->depth++;
+	if (CALL(cuGraphGetNodes)(graph, handles, &count) == CUDA_SUCCESS) {
+		bool any = false;
+		for (size_t i = 0; i < count; i++) {
+			nodes[i].handle = handles[i];
+			read_node(&nodes[i], w);
+			any = any || nodes[i].adds > 0;
+		}
+		if (any)
+			run(w, some, count);
+	}
+	w->depth--;
+	munmap(handles, bytes);
+}
+
+// ---- Instantiation, upload, launch.
+
+static bool can_walk(void)
+{
+	return HAS(cuGraphGetNodes) && HAS(cuGraphNodeGetType) && HAS(cuGraphMemAllocNodeGetParams) &&
+	       HAS(cuGraphMemFreeNodeGetParams);
+}
+
+static CUresult instantiated(CUresult r, CUgraphExec *exec, CUgraph graph, const char *call)
+{
+	struct walk w = {.dev = FS_DEV_NONE};
+	if (r != CUDA_SUCCESS || exec == NULL || !can_walk())
+		return r;
+	walk_graph(&w, graph);
+	if (w.peak == 0 || w.dev == FS_DEV_NONE)
+		return r;
+	if (w.dev == FS_DEV_FOREIGN || w.peak > fs_limit_of(w.dev)) {
+		((CUresult(*)(CUgraphExec))fs_real[FS_cuGraphExecDestroy])(*exec);
+		*exec = NULL;
+		return fs_refuse(w.dev, w.peak, call);
+	}
+	atomic_store(&fs_graphs_active, 1);
+	fs_lock(&fs_state_lock);
+	fs_insert(&(struct fs_entry){.kind = FS_EXEC, .key = (uint64_t)(uintptr_t)*exec, .bytes = w.peak, .dev = (int16_t)w.dev});
+	settle(w.dev); // a driver may take the memory already here
+	fs_unlock(&fs_state_lock);
+	return r;
+}
+
+FS_EXPORT CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error, char *log, size_t size)
+{
+	FS_ENTER(cuGraphInstantiate, (exec, graph, error, log, size));
+	return instantiated(real(exec, graph, error, log, size), exec, graph, "cuGraphInstantiate");
+}
+
+FS_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error, char *log, size_t size)
+{
+	FS_ENTER(cuGraphInstantiate_v2, (exec, graph, error, log, size));
+	return instantiated(real(exec, graph, error, log, size), exec, graph, "cuGraphInstantiate_v2");
+}
+
+FS_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	FS_ENTER(cuGraphInstantiateWithFlags, (exec, graph, flags));
+	return instantiated(real(exec, graph, flags), exec, graph, "cuGraphInstantiateWithFlags");
+}
+
+FS_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, void *params)
+{
+	FS_ENTER(cuGraphInstantiateWithParams, (exec, graph, params));
+	return instantiated(real(exec, graph, params), exec, graph, "cuGraphInstantiateWithParams");
+}
+
+FS_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, void *params)
+{
+	FS_ENTER(cuGraphInstantiateWithParams_ptsz, (exec, graph, params));
+	return instantiated(real(exec, graph, params), exec, graph, "cuGraphInstantiateWithParams");
+}
+
+// fs_graph_before reserves what the graph pool must grow by to run exec. Called
+// only where some graph allocates.
+CUresult fs_graph_before(CUgraphExec exec, const char *call)
+{
+	fs_lock(&fs_state_lock);
+	struct fs_entry *e = fs_find(FS_EXEC, (uint64_t)(uintptr_t)exec);
+	if (e == NULL) {
+		fs_unlock(&fs_state_lock);
+		return CUDA_SUCCESS;
+	}
+	int dev = e->dev;
+	settle(dev);
+	// A graph that runs again uses its own memory again.
+	uint64_t idle = fs_sub(attribute(dev, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), e->flags ? 0 : attribute(dev, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT));
+	uint64_t need = fs_sub(e->bytes, idle);
+	flying[dev]++;
+	fs_unlock(&fs_state_lock);
+	bool fits = fs_take(dev, need);
+	fs_lock(&fs_state_lock);
+	e = fs_find(FS_EXEC, (uint64_t)(uintptr_t)exec);
+	if (fits) {
+		charged[dev] = fs_add(charged[dev], need);
+		if (e != NULL)
+			e->flags = 1;
+	} else {
+		flying[dev]--;
+	}
+	fs_unlock(&fs_state_lock);
+	return fits ? CUDA_SUCCESS : fs_refuse(dev, need, call);
+}
+
+void fs_graph_after(CUgraphExec exec)
+{
+	fs_lock(&fs_state_lock);
+	struct fs_entry *e = fs_find(FS_EXEC, (uint64_t)(uintptr_t)exec);
+	if (e != NULL) {
+		if (flying[e->dev] > 0)
+			flying[e->dev]--;
+		settle(e->dev);
+	}
+	fs_unlock(&fs_state_lock);
+}
+
+static CUresult upload(CUresult (*real)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream)
+{
+	if (atomic_load(&fs_graphs_active) == 0)
+		return real(exec, stream);
+	CUresult r = fs_graph_before(exec, "cuGraphUpload");
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = real(exec, stream);
+	fs_graph_after(exec);
+	return r;
+}
+
+FS_EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
+{
+	FS_ENTER(cuGraphUpload, (exec, stream));
+	return upload(real, exec, stream);
+}
+
+FS_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
+{
+	FS_ENTER(cuGraphUpload_ptsz, (exec, stream));
+	return upload(real, exec, stream);
+}
+
+FS_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+	FS_ENTER(cuGraphExecDestroy, (exec));
+	struct fs_entry old;
+	fs_lock(&fs_state_lock);
+	bool known = fs_remove(FS_EXEC, (uint64_t)(uintptr_t)exec, &old);
+	fs_unlock(&fs_state_lock);
+	CUresult r = real(exec);
+	if (known)
+		fs_graphs_settle(old.dev);
+	return r;
+}
+
+FS_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+	FS_ENTER(cuDeviceGraphMemTrim, (device));
+	CUresult r = real(device);
+	fs_graphs_settle(fs_device_of(device));
+	return r;
+}
+
+// ---- Nodes. One that alone is larger than the limit is refused when added.
+
+static CUresult check_node(const CUDA_MEM_ALLOC_NODE_PARAMS *p, const char *call)
+{
+	int dev = p ? fs_device_of_location(&p->poolProps.location) : FS_DEV_NONE;
+	if (dev == FS_DEV_NONE)
+		return CUDA_SUCCESS;
+	if (dev == FS_DEV_FOREIGN || fs_round_up(p->bytesize, fs_granularity(dev)) > fs_limit_of(dev))
+		return fs_refuse(dev, p->bytesize, call);
+	return CUDA_SUCCESS;
+}
+
+FS_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	FS_ENTER(cuGraphAddMemAllocNode, (node, graph, after, n, params));
+	CUresult r = check_node(params, "cuGraphAddMemAllocNode");
+	return r == CUDA_SUCCESS ? real(node, graph, after, n, params) : r;
+}
+
+static CUresult check_any(const CUgraphNodeParams *p, const char *call)
+{
+	return p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? check_node(&p->alloc, call) : CUDA_SUCCESS;
+}
+
+FS_EXPORT CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n, CUgraphNodeParams *params)
+{
+	FS_ENTER(cuGraphAddNode, (node, graph, after, n, params));
+	CUresult r = check_any(params, "cuGraphAddNode");
+	return r == CUDA_SUCCESS ? real(node, graph, after, n, params) : r;
+}
+
+FS_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, const void *edges, size_t n, CUgraphNodeParams *params)
+{
+	FS_ENTER(cuGraphAddNode_v2, (node, graph, after, edges, n, params));
+	CUresult r = check_any(params, "cuGraphAddNode_v2");
+	return r == CUDA_SUCCESS ? real(node, graph, after, edges, n, params) : r;
+}
+
+FS_EXPORT CUresult cuGraphAddNode_v3(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, const void *edges, size_t n, CUgraphNodeParams *params)
+{
+	FS_ENTER(cuGraphAddNode_v3, (node, graph, after, edges, n, params));
+	CUresult r = check_any(params, "cuGraphAddNode_v3");
+	return r == CUDA_SUCCESS ? real(node, graph, after, edges, n, params) : r;
+}

@@ -1,0 +1,239 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Compute share. GPU time is measured with a pair of events around a run of
+// back-to-back launches; for every nanosecond that a container kept the GPU busy
+// it must leave it (1000 - share) / share nanoseconds to others. The debt is one
+// number per device for all processes of the container, so four processes get
+// one share. At a share of 1000 nothing of this runs.
+
+#include "internal.h"
+
+#include <string.h>
+#include <time.h>
+
+#define SLICE_NS 5000000ull      // a run is ended after so long, and paid for
+#define PATIENCE_NS 100000000ull // longest wait for a run: its kernels may wait for the next launch
+#define CREDIT_NS 5000000ull     // idle time that may be saved up
+#define POLL_NS 50000l
+#define PAY_AT_MOST_NS 10000000000ull
+
+struct run {
+	bool active;
+	CUcontext ctx;
+	CUstream stream;
+	bool per_thread;
+	CUevent begin, end;
+	uint64_t since;   // when it began
+	uint64_t charged; // busy time already paid for while waiting
+};
+
+static struct run runs[FS_MAX_DEVICES];
+static struct fs_lock run_lock[FS_MAX_DEVICES];
+
+void fs_throttle_forked(void)
+{
+	memset(runs, 0, sizeof runs);
+	memset(run_lock, 0, sizeof run_lock);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+static void nap(uint64_t ns)
+{
+	struct timespec t = {(time_t)(ns / 1000000000ull), (long)(ns % 1000000000ull)};
+	nanosleep(&t, NULL);
+}
+
+static void pay(int dev)
+{
+	struct fs_device_state *d = fs_device_state(dev);
+	uint64_t began = now_ns(), now = began;
+	for (;;) {
+		uint64_t due = atomic_load(&d->next_launch);
+		// A value from another boot or a scribbling program must not stop the container.
+		if (due <= now || due - now > PAY_AT_MOST_NS || now - began > PAY_AT_MOST_NS)
+			break;
+		nap(due - now < 10000000ull ? due - now : 10000000ull);
+		now = now_ns();
+	}
+	if (now > began)
+		atomic_fetch_add(&d->throttled_ns, now - began);
+}
+
+static void owe(int dev, uint64_t busy)
+{
+	struct fs_device_state *d = fs_device_state(dev);
+	uint64_t milli = fs_compute_milli(dev), now = now_ns();
+	uint64_t debt = fs_mul(busy, 1000 - milli) / milli;
+	atomic_fetch_add(&d->busy_ns, busy);
+	uint64_t due = atomic_load(&d->next_launch), next;
+	do {
+		uint64_t floor = fs_sub(now, CREDIT_NS);
+		// Further away than anybody may be made to wait: not ours, start afresh.
+		uint64_t from = due < floor || due - floor > 2 * PAY_AT_MOST_NS ? floor : due;
+		next = from + (debt < PAY_AT_MOST_NS ? debt : PAY_AT_MOST_NS);
+	} while (!atomic_compare_exchange_weak(&d->next_launch, &due, next));
+}
+
+static CUresult record(CUevent event, const struct run *g)
+{
+	if (g->per_thread && HAS(cuEventRecord_ptsz))
+		return CALL(cuEventRecord_ptsz)(event, g->stream);
+	return CALL(cuEventRecord)(event, g->stream);
+}
+
+static void finish(int dev, struct run *g)
+{
+	float ms = 0;
+	if (CALL(cuEventElapsedTime)(&ms, g->begin, g->end) == CUDA_SUCCESS && ms > 0)
+		owe(dev, fs_sub((uint64_t)((double)ms * 1e6), g->charged));
+	g->active = false;
+}
+
+// wait_for_run waits until the run has left the GPU, or patience ends. What was
+// waited for in vain is paid now and taken off later.
+static void wait_for_run(int dev, struct run *g)
+{
+	uint64_t began = now_ns(), waited = 0;
+	while (CALL(cuEventQuery)(g->end) == CUDA_ERROR_NOT_READY) {
+		nap(POLL_NS);
+		waited = now_ns() - began;
+		if (waited < PATIENCE_NS)
+			continue;
+		uint64_t fresh = fs_sub(now_ns() - g->since, g->charged);
+		g->charged += fresh;
+		owe(dev, fresh);
+		return;
+	}
+	atomic_fetch_add(&fs_device_state(dev)->throttled_ns, waited);
+	finish(dev, g);
+}
+
+static bool begin_run(struct run *g, CUcontext ctx, CUstream stream, bool per_thread)
+{
+	if (g->ctx != ctx) {
+		if (g->begin) {
+			CALL(cuEventDestroy_v2)(g->begin);
+			CALL(cuEventDestroy_v2)(g->end);
+		}
+		memset(g, 0, sizeof *g);
+		if (CALL(cuEventCreate)(&g->begin, 0) != CUDA_SUCCESS)
+			return false;
+		if (CALL(cuEventCreate)(&g->end, 0) != CUDA_SUCCESS) {
+			CALL(cuEventDestroy_v2)(g->begin);
+			g->begin = NULL;
+			return false;
+		}
+		g->ctx = ctx;
+	}
+	g->stream = stream;
+	g->per_thread = per_thread;
+	g->charged = 0;
+	g->since = now_ns();
+	g->active = record(g->begin, g) == CUDA_SUCCESS;
+	return g->active;
+}
+
+// gate_open is called before a launch, and returns the device to hand to
+// gate_close after it, or FS_DEV_NONE where nothing is measured.
+static int gate_open(CUstream stream, bool per_thread)
+{
+	struct fs_here here = fs_here();
+	int dev = here.dev;
+	if (dev < 0 || fs_compute_milli(dev) == 1000 || !HAS(cuEventElapsedTime) || fs_capturing(stream, per_thread))
+		return FS_DEV_NONE;
+	pay(dev);
+	struct run *g = &runs[dev];
+	fs_lock(&run_lock[dev]);
+	if (g->active && CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY) {
+		finish(dev, g);
+	} else if (g->active) {
+		bool goes_on = g->ctx == here.ctx && g->stream == stream && now_ns() - g->since < SLICE_NS;
+		if (!goes_on)
+			wait_for_run(dev, g);
+	}
+	fs_unlock(&run_lock[dev]);
+	pay(dev);
+	fs_lock(&run_lock[dev]);
+	bool measured = g->active || begin_run(g, here.ctx, stream, per_thread);
+	if (measured && (g->ctx != here.ctx || g->stream != stream))
+		measured = false; // another thread's run is under way
+	fs_unlock(&run_lock[dev]);
+	return measured ? dev : FS_DEV_NONE;
+}
+
+static void gate_close(int dev)
+{
+	if (dev < 0)
+		return;
+	fs_lock(&run_lock[dev]);
+	if (runs[dev].active && record(runs[dev].end, &runs[dev]) != CUDA_SUCCESS)
+		runs[dev].active = false;
+	fs_unlock(&run_lock[dev]);
+}
+
+#define LAUNCH(sym, params, args, stream_, per_thread)                \
+	FS_EXPORT CUresult sym params                                 \
+	{                                                             \
+		FS_ENTER(sym, args);                                  \
+		if (likely(!fs_any_throttled()))                      \
+			return real args;                             \
+		int gate = gate_open(stream_, per_thread);            \
+		CUresult r = real args;                               \
+		gate_close(gate);                                     \
+		return r;                                             \
+	}
+#define LAUNCH2(sym, params, args, stream_)        \
+	LAUNCH(sym, params, args, stream_, false)  \
+	LAUNCH(sym##_ptsz, params, args, stream_, true)
+
+LAUNCH2(cuLaunchKernel,
+	(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params, void **extra),
+	(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra), stream)
+LAUNCH2(cuLaunchCooperativeKernel,
+	(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params),
+	(f, gx, gy, gz, bx, by, bz, shared, stream, params), stream)
+LAUNCH2(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra), (config, f, params, extra), config ? config->hStream : NULL)
+LAUNCH(cuLaunch, (CUfunction f), (f), NULL, false)
+LAUNCH(cuLaunchGrid, (CUfunction f, int width, int height), (f, width, height), NULL, false)
+LAUNCH(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream stream), (f, width, height, stream), stream, false)
+// One call for several devices, removed in CUDA 13: the share of the current one rules.
+LAUNCH(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, unsigned int count, unsigned int flags), (list, count, flags), list && count ? list->hStream : NULL, false)
+
+static CUresult graph_launch(CUresult (*real)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream, bool per_thread)
+{
+	bool allocates = atomic_load(&fs_graphs_active) != 0;
+	if (allocates) {
+		CUresult r = fs_graph_before(exec, "cuGraphLaunch");
+		if (r != CUDA_SUCCESS)
+			return r;
+	}
+	int gate = fs_any_throttled() ? gate_open(stream, per_thread) : FS_DEV_NONE;
+	CUresult r = real(exec, stream);
+	gate_close(gate);
+	if (allocates)
+		fs_graph_after(exec);
+	return r;
+}
+
+FS_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	FS_ENTER(cuGraphLaunch, (exec, stream));
+	if (likely(!fs_any_throttled() && atomic_load(&fs_graphs_active) == 0))
+		return real(exec, stream);
+	return graph_launch(real, exec, stream, false);
+}
+
+FS_EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
+{
+	FS_ENTER(cuGraphLaunch_ptsz, (exec, stream));
+	if (likely(!fs_any_throttled() && atomic_load(&fs_graphs_active) == 0))
+		return real(exec, stream);
+	return graph_launch(real, exec, stream, true);
+}

@@ -1,0 +1,241 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Test code: streams, events and kernels that do nothing for a stated time. The
+// kernel "busy_500" keeps the GPU busy for 500 microseconds; the GPU runs one
+// after the other, across processes.
+
+#include "driver.h"
+
+#include <stdio.h>
+#include <time.h>
+
+struct kernel {
+	uint64_t ns;
+};
+static struct stream default_stream[MAX_GPUS];
+
+struct stream *stream_of(CUstream s)
+{
+	struct context *c = current();
+	if (s != NULL && s != CU_STREAM_LEGACY && s != CU_STREAM_PER_THREAD)
+		return s;
+	if (c == NULL)
+		return NULL;
+	default_stream[c->dev].dev = c->dev;
+	default_stream[c->dev].ctx = c;
+	return &default_stream[c->dev];
+}
+
+API CUresult cuStreamCreate(CUstream *out, unsigned int flags)
+{
+	(void)flags;
+	struct stream *s = calloc(1, sizeof *s);
+	if (current() == NULL)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	s->dev = current()->dev;
+	s->ctx = current();
+	*out = s;
+	return CUDA_SUCCESS;
+}
+
+API CUresult cuStreamGetCtx(CUstream stream, CUcontext *ctx)
+{
+	struct stream *s = stream_of(stream);
+	if (s == NULL)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*ctx = s->ctx;
+	return CUDA_SUCCESS;
+}
+
+API CUresult cuStreamIsCapturing(CUstream stream, int *status)
+{
+	struct stream *s = stream_of(stream);
+	*status = s != NULL && s->capture != NULL;
+	return CUDA_SUCCESS;
+}
+API CUresult cuStreamIsCapturing_ptsz(CUstream s, int *status) { return cuStreamIsCapturing(s, status); }
+
+CUresult cuGraphCreate(CUgraph *g, unsigned int flags);
+
+API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
+{
+	(void)mode;
+	return cuGraphCreate((CUgraph *)&stream_of(stream)->capture, 0);
+}
+API CUresult cuStreamEndCapture(CUstream stream, CUgraph *out)
+{
+	*out = stream_of(stream)->capture;
+	stream_of(stream)->capture = NULL;
+	return CUDA_SUCCESS;
+}
+
+static void sleep_until(uint64_t then)
+{
+	for (uint64_t now; (now = machine_now()) < then;) {
+		struct timespec t = {(time_t)((then - now) / 1000000000ull), (long)((then - now) % 1000000000ull)};
+		nanosleep(&t, NULL);
+	}
+}
+
+API CUresult cuStreamSynchronize(CUstream stream)
+{
+	struct stream *s = stream_of(stream);
+	if (s == NULL)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	sleep_until(s->busy_until);
+	pools_synchronised();
+	return CUDA_SUCCESS;
+}
+API CUresult cuStreamSynchronize_ptsz(CUstream s) { return cuStreamSynchronize(s); }
+API CUresult cuStreamQuery(CUstream stream)
+{
+	if (stream_of(stream)->busy_until > machine_now())
+		return CUDA_ERROR_NOT_READY;
+	pools_synchronised();
+	return CUDA_SUCCESS;
+}
+API CUresult cuStreamQuery_ptsz(CUstream s) { return cuStreamQuery(s); }
+
+API CUresult cuCtxSynchronize(void)
+{
+	struct context *c = current();
+	if (c == NULL)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	sleep_until(machine_run(c->dev, 0, 0));
+	pools_synchronised();
+	return CUDA_SUCCESS;
+}
+API CUresult cuCtxSynchronize_v2(CUcontext ctx)
+{
+	(void)ctx;
+	return cuCtxSynchronize();
+}
+
+struct event {
+	bool recorded;
+	uint64_t time;
+};
+API CUresult cuEventCreate(CUevent *out, unsigned int flags)
+{
+	(void)flags;
+	if (current() == NULL)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*out = calloc(1, sizeof(struct event));
+	return CUDA_SUCCESS;
+}
+API CUresult cuEventDestroy_v2(CUevent e)
+{
+	free(e);
+	return CUDA_SUCCESS;
+}
+API CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+	struct event *e = event;
+	struct stream *s = stream_of(stream);
+	if (s == NULL)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	uint64_t now = machine_now();
+	e->time = s->busy_until > now ? s->busy_until : now;
+	e->recorded = true;
+	return CUDA_SUCCESS;
+}
+API CUresult cuEventRecord_ptsz(CUevent e, CUstream s) { return cuEventRecord(e, s); }
+API CUresult cuEventQuery(CUevent event)
+{
+	struct event *e = event;
+	return e->recorded && e->time > machine_now() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+API CUresult cuEventSynchronize(CUevent event)
+{
+	sleep_until(((struct event *)event)->time);
+	pools_synchronised();
+	return CUDA_SUCCESS;
+}
+API CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b)
+{
+	struct event *x = a, *y = b;
+	if (!x->recorded || !y->recorded)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*ms = (float)((double)(y->time - x->time) / 1e6);
+	return CUDA_SUCCESS;
+}
+
+// ---- kernels
+
+API CUresult cuModuleLoadData(CUmodule *m, const void *image)
+{
+	(void)image;
+	*m = (CUmodule)(uintptr_t)1;
+	return CUDA_SUCCESS;
+}
+API CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
+{
+	unsigned long us = 0;
+	(void)m;
+	if (sscanf(name, "busy_%lu", &us) != 1)
+		return CUDA_ERROR_NOT_FOUND;
+	struct kernel *k = malloc(sizeof *k);
+	k->ns = us * 1000;
+	*f = k;
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch(struct kernel *k, CUstream stream)
+{
+	struct stream *s = stream_of(stream);
+	if (s == NULL)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (s->capture)
+		graph_kernel_node(s->capture, k->ns);
+	else if (k->ns > 0)
+		s->busy_until = machine_run(s->dev, s->busy_until, k->ns);
+	return CUDA_SUCCESS;
+}
+
+#define DIM unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared
+#define UNUSED (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)params
+API CUresult cuLaunchKernel(CUfunction f, DIM, CUstream s, void **params, void **extra)
+{
+	UNUSED, (void)extra;
+	return launch(f, s);
+}
+API CUresult cuLaunchKernel_ptsz(CUfunction f, DIM, CUstream s, void **params, void **extra)
+{
+	UNUSED, (void)extra;
+	return launch(f, s);
+}
+API CUresult cuLaunchCooperativeKernel(CUfunction f, DIM, CUstream s, void **params)
+{
+	UNUSED;
+	return launch(f, s);
+}
+API CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, DIM, CUstream s, void **params)
+{
+	UNUSED;
+	return launch(f, s);
+}
+API CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra)
+{
+	(void)params, (void)extra;
+	return launch(f, c->hStream);
+}
+API CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *c, CUfunction f, void **p, void **e) { return cuLaunchKernelEx(c, f, p, e); }
+API CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *l, unsigned int n, unsigned int flags)
+{
+	(void)flags;
+	for (unsigned int i = 0; i < n; i++)
+		launch(l[i].function, l[i].hStream);
+	return CUDA_SUCCESS;
+}
+API CUresult cuLaunch(CUfunction f) { return launch(f, NULL); }
+API CUresult cuLaunchGrid(CUfunction f, int w, int h)
+{
+	(void)w, (void)h;
+	return launch(f, NULL);
+}
+API CUresult cuLaunchGridAsync(CUfunction f, int w, int h, CUstream s)
+{
+	(void)w, (void)h;
+	return launch(f, s);
+}

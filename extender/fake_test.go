@@ -98,7 +98,7 @@ func (l *fakeLedger) Feasible(uid string, nodes []string) (ok []string, failed m
 	for _, n := range nodes {
 		switch {
 		case !l.nodes[n]:
-			failed[n] = explain.Reason{Code: explain.UnknownNode, Message: "unknown node yet"}
+			failed[n] = explain.Reason{Code: kube.NodeUnknown, Message: "unknown node yet"}
 		case v.PlannedNode == n:
 			ok = append(ok, n)
 		case v.Reason != nil:

@@ -4,13 +4,16 @@
 package extender
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/kube"
 )
 
 // filterResult has the form of extenderv1.ExtenderFilterResult, with nodes sent
@@ -33,11 +36,24 @@ func (s *Server) filter(w http.ResponseWriter, r *http.Request) {
 		s.reject(w, err)
 		return
 	}
-	s.answer(w, s.filterNodes(args))
+	s.answer(w, s.filterNodes(r.Context(), args))
 }
 
-func (s *Server) filterNodes(args nodeArgs) filterResult {
-	view, known := s.ledger.Lookup(args.Pod.UID)
+// lookup finds a pod in the ledger. kube-scheduler's watch may be a moment ahead
+// of ours, and a pod that is refused for that would stand back for a second, so
+// a pod that is our business is waited for.
+func (s *Server) lookup(ctx context.Context, p podRef) (view kube.PodView, known bool) {
+	for limit := time.Now().Add(s.options.CacheWait); ; {
+		view, known = s.ledger.Lookup(p.UID)
+		if known || !s.concerns(p) || time.Now().After(limit) || ctx.Err() != nil {
+			return view, known
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func (s *Server) filterNodes(ctx context.Context, args nodeArgs) filterResult {
+	view, known := s.lookup(ctx, args.Pod)
 	switch {
 	case known && !view.Interested, !known && !s.concerns(args.Pod):
 		return keep(args, args.Names, nil)
@@ -71,7 +87,7 @@ func (s *Server) concerns(p podRef) bool {
 func keep(args nodeArgs, ok []string, failed map[string]explain.Reason) filterResult {
 	result := filterResult{FailedNodes: extenderv1.FailedNodesMap{}, FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{}}
 	for node, reason := range failed {
-		if reason.Code == explain.WaitingForVictims || reason.Code == explain.UnknownNode {
+		if reason.Code == explain.WaitingForVictims || reason.Code == kube.NodeUnknown {
 			result.FailedNodes[node] = reason.Message
 		} else {
 			result.FailedAndUnresolvableNodes[node] = reason.Message

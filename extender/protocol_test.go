@@ -21,7 +21,7 @@ func testServer(t testing.TB, l *fakeLedger, a *fakeAPI) *httptest.Server {
 		ReservedResources: []string{"nvidia.com/gpu", "fairslice.io/gpu-slice"},
 		MaxBodyBytes:      1 << 20,
 		BarrierTimeout:    300 * time.Millisecond, WriteTimeout: 200 * time.Millisecond,
-		RetryDelay: 5 * time.Millisecond, GangCheck: 5 * time.Millisecond,
+		RetryDelay: 5 * time.Millisecond, GangCheck: 5 * time.Millisecond, CacheWait: 20 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -181,4 +181,16 @@ func FuzzDecoders(f *testing.F) {
 			t.Error("a bind without UID was accepted")
 		}
 	})
+}
+
+// TestFilterWaitsForTheWatch: a pod that kube-scheduler knows a moment before
+// us is answered, not refused.
+func TestFilterWaitsForTheWatch(t *testing.T) {
+	ledger, api := newFakeLedger("n1"), newFakeAPI()
+	srv := testServer(t, ledger, api)
+	time.AfterFunc(5*time.Millisecond, func() { ledger.plan("p", "n1") })
+	_, got := post(t, srv, "/filter", `{"Pod":`+planned+`,"NodeNames":["n1"]}`)
+	if want := `{"NodeNames":["n1"],` + emptyMaps; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 }

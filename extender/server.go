@@ -41,6 +41,7 @@ type Options struct {
 	BarrierTimeout time.Duration // 20 s; with WriteTimeout below the scheduler's httpTimeout
 	WriteTimeout   time.Duration // 5 s, for one binding with its retries
 	RetryDelay     time.Duration // 50 ms, doubled from try to try
+	CacheWait      time.Duration // 200 ms, for a pod that our watch has not brought yet
 	GangCheck      time.Duration // 100 ms, how often a waiting member looks whether its gang still holds
 }
 
@@ -50,6 +51,7 @@ func (o *Options) setDefaults() {
 	defaultTo(&o.BarrierTimeout, 20*time.Second)
 	defaultTo(&o.WriteTimeout, 5*time.Second)
 	defaultTo(&o.RetryDelay, 50*time.Millisecond)
+	defaultTo(&o.CacheWait, 200*time.Millisecond)
 	defaultTo(&o.GangCheck, 100*time.Millisecond)
 	if o.Log == nil {
 		o.Log = slog.Default()

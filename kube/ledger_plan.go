@@ -49,6 +49,8 @@ type Start struct {
 	Gated bool
 	// Nominated is the node that the pod's status names now.
 	Nominated string
+	// Told is true if the pod's condition says that it waits.
+	Told bool
 	// Queue of the pod, and its creation in nanoseconds.
 	Queue     string
 	CreatedAt int64
@@ -157,17 +159,18 @@ func (l *Ledger) starts() []Start {
 }
 
 // startOf is the entry's usable promise if the pod does not show it yet. An
-// ungated pod that kube-scheduler has not refused finds its node by itself,
-// without a write.
+// ungated pod that kube-scheduler has not refused and that was not told to wait
+// finds its node by itself, without a write.
 func (l *Ledger) startOf(e *entry) (Start, bool) {
 	f := e.facts
 	if e.state != statePromised || f.deleting || !l.startable(e) {
 		return Start{}, false
 	}
-	if !f.gated && (f.refusal == "" || f.nominated == e.node) {
+	told := f.waiting.reason != ""
+	if !f.gated && !told && (f.refusal == "" || f.nominated == e.node) {
 		return Start{}, false
 	}
-	return Start{f.ref, e.node, f.gated, f.nominated, l.queueOf(e), f.pod.CreatedAt}, true
+	return Start{f.ref, e.node, f.gated, f.nominated, told, l.queueOf(e), f.pod.CreatedAt}, true
 }
 
 // startable is true if everything that the promise waits for has ended.

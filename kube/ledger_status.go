@@ -182,7 +182,7 @@ func (l *Ledger) addMember(v *GroupView, e *entry) {
 	}
 }
 
-// WaitView is a pod that waits, with what its PodScheduled condition says now.
+// WaitView is a pod that waits, with what its condition says of that now.
 type WaitView struct {
 	Pod      PodRef
 	Queue    string
@@ -193,7 +193,8 @@ type WaitView struct {
 	Position int
 	Reason   explain.Reason
 	// ConditionReason and ConditionMessage are those of the pod's condition
-	// PodScheduled, "" if it has none.
+	// that says why it waits, "" if it has none: PodScheduled while Gated, else
+	// v1alpha1.PodConditionWaiting.
 	ConditionReason, ConditionMessage string
 	CreatedAt                         int64
 }
@@ -235,10 +236,14 @@ func (l *Ledger) waitOf(e *entry) (WaitView, bool) {
 	if v.Reason == nil {
 		return WaitView{}, false
 	}
+	told := f.waiting
+	if f.gated {
+		told = f.scheduled
+	}
 	return WaitView{
 		Pod: f.ref, Queue: v.Queue, Workload: v.Workload, Group: f.group, Gated: f.gated,
 		Position: e.position, Reason: *v.Reason, CreatedAt: f.pod.CreatedAt,
-		ConditionReason: f.scheduled.reason, ConditionMessage: f.scheduled.message,
+		ConditionReason: told.reason, ConditionMessage: told.message,
 	}, true
 }
 

@@ -51,8 +51,11 @@ type podFacts struct {
 	// its message if kube-scheduler could not place the pod.
 	scheduled struct{ reason, message string }
 	refusal   string
-	owner     string // UID of the controller
-	daemon    bool
+	// waiting is the pod's condition v1alpha1.PodConditionWaiting while it is
+	// true.
+	waiting struct{ reason, message string }
+	owner   string // UID of the controller
+	daemon  bool
 	// invalid is set when no place could ever serve the pod.
 	invalid *explain.Reason
 }
@@ -137,6 +140,9 @@ func rankOf(pod *corev1.Pod) (order int, ok bool) {
 
 func (f *podFacts) readScheduled(pod *corev1.Pod) {
 	for _, cond := range pod.Status.Conditions {
+		if cond.Type == v1alpha1.PodConditionWaiting && cond.Status == corev1.ConditionTrue {
+			f.waiting.reason, f.waiting.message = cond.Reason, cond.Message
+		}
 		if cond.Type != corev1.PodScheduled || cond.Status != corev1.ConditionFalse {
 			continue
 		}

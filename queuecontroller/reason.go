@@ -13,16 +13,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/kube"
 )
+
+// ungatedPatience is how long a pod without the gate may wait before it is told
+// why.
+const ungatedPatience = 500 * time.Millisecond
 
 // reworded is how long a reason stays as written while only its numbers
 // change.
 const reworded = time.Minute
 
-// reasonWriter writes why gated pods wait into their condition PodScheduled.
-// The condition of all other pods is kube-scheduler's.
+// reasonWriter writes why pods wait into a condition: PodScheduled of gated
+// pods, PodConditionWaiting of all others, whose PodScheduled is
+// kube-scheduler's. A pod that finds its place within a moment costs no write.
 type reasonWriter struct {
 	options *Options
 	writes  *writer[string] // by pod UID
@@ -52,7 +58,7 @@ func (r *reasonWriter) take(waiting []kube.WaitView) {
 	defer r.mu.Unlock()
 	current := make(map[string]wording, len(waiting))
 	for _, w := range waiting {
-		if !w.Gated {
+		if !w.Gated && time.Since(time.Unix(0, w.CreatedAt)) < ungatedPatience {
 			continue
 		}
 		before, known := r.written[w.Pod.UID]
@@ -70,10 +76,13 @@ func (r *reasonWriter) take(waiting []kube.WaitView) {
 	r.written = current
 }
 
-// conditionOf is the reason and message of the condition. A pod that waits for
-// room, not for quota, is called unschedulable, so that an autoscaler buys
-// nodes for it and for no other.
+// conditionOf is the reason and message of the condition. A gated pod that
+// waits for room, not for quota, is called unschedulable, so that an autoscaler
+// buys nodes for it and for no other.
 func conditionOf(w kube.WaitView) [2]string {
+	if !w.Gated {
+		return [2]string{reasonOf(w.Reason.Code), w.Reason.Message}
+	}
 	reason := corev1.PodReasonSchedulingGated
 	switch w.Reason.Code {
 	case explain.NoNodeFits, explain.GangDoesNotFit, explain.TopologyDoesNotFit:
@@ -84,13 +93,13 @@ func conditionOf(w kube.WaitView) [2]string {
 
 func (r *reasonWriter) write(ctx context.Context, uid string) error {
 	w, ok := r.options.Ledger.WaitOf(uid)
-	if !ok || !w.Gated {
+	if !ok {
 		return nil
 	}
 	want := conditionOf(w)
-	condition := object{
-		"type": corev1.PodScheduled, "status": corev1.ConditionFalse,
-		"reason": want[0], "message": want[1],
+	condition := object{"type": corev1.PodScheduled, "status": corev1.ConditionFalse, "reason": want[0], "message": want[1]}
+	if !w.Gated {
+		condition["type"], condition["status"] = v1alpha1.PodConditionWaiting, corev1.ConditionTrue
 	}
 	if w.ConditionReason != want[0] {
 		condition["lastTransitionTime"] = metav1.Now()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,9 +26,16 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 	if !ok {
 		return nil
 	}
-	if s.Nominated != s.Node {
-		patch := object{"metadata": object{"uid": uid}, "status": object{"nominatedNodeName": s.Node}}
-		if err := patchPod(ctx, c.options.Client, s.Pod, types.MergePatchType, patch, "status"); err != nil {
+	if s.Nominated != s.Node || s.Told {
+		status := object{"nominatedNodeName": s.Node}
+		if s.Told {
+			status["conditions"] = []object{{
+				"type": v1alpha1.PodConditionWaiting, "status": corev1.ConditionFalse,
+				"reason": reasonPlaced, "message": "the pod has its place on node " + s.Node, "lastTransitionTime": metav1.Now(),
+			}}
+		}
+		patch := object{"metadata": object{"uid": uid}, "status": status}
+		if err := patchPod(ctx, c.options.Client, s.Pod, types.StrategicMergePatchType, patch, "status"); err != nil {
 			return fmt.Errorf("nominate node %s for pod %s: %w", s.Node, s.Pod, err)
 		}
 		c.metrics.nominations.Inc()
@@ -44,6 +52,9 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 	c.metrics.waited.WithLabelValues(s.Queue).Observe(time.Since(time.Unix(0, s.CreatedAt)).Seconds())
 	return nil
 }
+
+// reasonPlaced is the reason of PodConditionWaiting once it is false.
+const reasonPlaced = "Placed"
 
 // object is a JSON object.
 type object map[string]any

@@ -17,6 +17,11 @@ const (
 	ConditionScheduled = "Scheduled"
 )
 
+// PodConditionWaiting on a pod without the gate: True while Fairslice gives it
+// no place, with the reason and its numbers. kube-scheduler's own condition
+// PodScheduled names only what its filters saw first.
+const PodConditionWaiting = Group + "/Waiting"
+
 // Reasons of ConditionReady.
 const (
 	ReasonQueueReady = "Ready"

@@ -59,6 +59,11 @@ func whereabouts(p *corev1.Pod) string {
 		queue = "in queue " + name
 	}
 	for _, c := range p.Status.Conditions {
+		if c.Type == v1alpha1.PodConditionWaiting && c.Status == corev1.ConditionTrue {
+			return fmt.Sprintf("waits %s: %s", queue, c.Message)
+		}
+	}
+	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
 			return fmt.Sprintf("waits %s: %s", queue, c.Message)
 		}

@@ -22,14 +22,11 @@ const (
 	WaitingForRelease       Code = "WaitingForRelease"
 	BudgetForbids           Code = "BudgetForbids"
 	InvalidRequest          Code = "InvalidRequest"
-	// UnknownNode is a node that the watch has not brought yet; asking again
-	// may help.
-	UnknownNode           Code = "UnknownNode"
-	ReclaimedForFairShare Code = "ReclaimedForFairShare"
-	ReclaimedForQuota     Code = "ReclaimedForQuota"
-	PreemptedByPriority   Code = "PreemptedByPriority"
-	MovedToMakeRoom       Code = "MovedToMakeRoom"
-	StaleGang             Code = "StaleGang"
+	ReclaimedForFairShare   Code = "ReclaimedForFairShare"
+	ReclaimedForQuota       Code = "ReclaimedForQuota"
+	PreemptedByPriority     Code = "PreemptedByPriority"
+	MovedToMakeRoom         Code = "MovedToMakeRoom"
+	StaleGang               Code = "StaleGang"
 )
 
 // Reason is one typed reason with its numbers. Fields that a Code does not use

@@ -182,6 +182,11 @@ func (f fixture) eventuallyBound(limit time.Duration, prefix string, n int) {
 // reason is what the pod's user is told about its waiting.
 func reason(p corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
+		if c.Type == v1alpha1.PodConditionWaiting && c.Status == corev1.ConditionTrue {
+			return c.Message
+		}
+	}
+	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return c.Message
 		}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/test/stack"
 )
 
@@ -37,6 +38,11 @@ func (v view) state(name string) (state outcome, where, why string) {
 		return runs, p.Spec.NodeName, ""
 	case p.Spec.NodeName != "":
 		return "", p.Spec.NodeName, "starting"
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1alpha1.PodConditionWaiting && c.Status == corev1.ConditionTrue {
+			return waits, "", c.Message
+		}
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -281,7 +281,7 @@ func (w *world) place(x cycle.Placement) bool {
 		news = p.State != state || p.Node != x.Node || !slices.Equal(p.Held, x.GPUs)
 		p.State, p.Node, p.Held = state, x.Node, x.GPUs
 	})
-	if spec, ok := w.c.Workload(x.Workload); ok && state == model.Bound && spec.StartedAt == 0 {
+	if spec, ok := w.c.Workload(x.Workload); ok && news && state == model.Bound && w.running(strings.TrimPrefix(x.Workload, "ns/")) == 1 {
 		spec.StartedAt = w.now
 		w.must(w.c.SetWorkload(spec))
 	}
@@ -422,9 +422,21 @@ func (w *world) checkCluster() {
 	}
 	for c, milli := range load {
 		if milli > 1000 {
-			w.t.Errorf("NEVER: GPU %s of %s is used by %d thousandths", c.gpu, c.node, milli)
+			w.t.Errorf("NEVER: GPU %s of %s is used by %d thousandths: %s", c.gpu, c.node, milli, w.on(c.node))
 		}
 	}
+}
+
+// on words what a node's pods are, for messages.
+func (w *world) on(node string) string {
+	var out []string
+	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
+		if p := w.pods[uid]; p.Node == node {
+			live, _ := w.c.Pod(uid)
+			out = append(out, fmt.Sprintf("%s (state %d, holds %v)", uid, p.State, live.Held))
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 var _ tester = (*testing.T)(nil)

@@ -143,34 +143,67 @@ func (d *decider) leavingByNode(p *Plan) map[*model.LiveNode][]departure {
 	return out
 }
 
-// blockers are the leaving pods on a pod's node that take what it booked: of
-// its GPUs, and, where the node is short of something else, all of them.
+// blockers are the leaving pods on a pod's node without whose room not all that
+// is booked there can start: those on its GPUs, and, where the node is short of
+// something else, all of them. All bookings count, as several may be crowded out
+// by a room that any one of them would fit beside.
 func blockers(pod *model.LivePod, leaving map[*model.LiveNode][]departure) []string {
-	n := pod.Node
-	short := false
-	for _, need := range pod.Shape.Needs {
-		short = short || n.Held[need.Resource]+need.Amount > n.Cap[need.Resource]
-	}
-	var uids []string
-	for _, dep := range leaving[n] {
-		if dep.pod == pod {
-			continue
+	var others []departure
+	for _, dep := range leaving[pod.Node] {
+		if dep.pod != pod {
+			others = append(others, dep)
 		}
-		overlaps := slices.ContainsFunc(dep.held, func(h model.GPUHold) bool {
-			return slices.ContainsFunc(pod.Held, func(o model.GPUHold) bool { return o.GPU == h.GPU && crowded(n, h.GPU, o) })
-		})
-		if short || overlaps {
+	}
+	short := lacksRoom(pod, others)
+	crowded := crowdedGPUs(pod, others)
+	var uids []string
+	for _, dep := range others {
+		if short || slices.ContainsFunc(dep.held, func(h model.GPUHold) bool { return slices.Contains(crowded, h.GPU) }) {
 			uids = append(uids, dep.pod.Spec.UID)
 		}
 	}
 	return uids
 }
 
-// crowded says whether a GPU cannot serve a hold while what is leaving it is
-// still there.
-func crowded(n *model.LiveNode, gpu int32, h model.GPUHold) bool {
-	g := &n.GPUs[gpu]
-	return g.Held.Milli+h.Milli > 1000 || g.Held.MiB+h.MiB > g.MemoryMiB && g.MemoryMiB > 0
+// lacksRoom says whether a pod's node is short of something besides GPUs while
+// the leaving pods are still there.
+func lacksRoom(pod *model.LivePod, leaving []departure) bool {
+	n := pod.Node
+	for _, need := range pod.Shape.Needs {
+		taken := n.Booked[need.Resource]
+		for _, dep := range leaving {
+			for _, x := range dep.pod.Shape.Needs {
+				if x.Resource == need.Resource {
+					taken += x.Amount
+				}
+			}
+		}
+		if taken > n.Cap[need.Resource] {
+			return true
+		}
+	}
+	return false
+}
+
+// crowdedGPUs are those of a pod's GPUs that cannot serve all bookings while what
+// is leaving them is still there.
+func crowdedGPUs(pod *model.LivePod, leaving []departure) []int32 {
+	var out []int32
+	for _, own := range pod.Held {
+		g := &pod.Node.GPUs[own.GPU]
+		milli, mib := g.Booked.Milli, g.Booked.MiB
+		for _, dep := range leaving {
+			for _, h := range dep.held {
+				if h.GPU == own.GPU {
+					milli, mib = milli+h.Milli, mib+h.MiB
+				}
+			}
+		}
+		if milli > 1000 || mib > g.MemoryMiB && g.MemoryMiB > 0 {
+			out = append(out, own.GPU)
+		}
+	}
+	return out
 }
 
 func (d *decider) queueReports() []QueueReport {

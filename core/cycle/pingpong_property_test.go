@@ -1,0 +1,44 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// No ping-pong: with evicted pods resubmitted, evictions stop once the load stops
+// changing, whatever the queues, shares and priorities are. Every state on the way
+// keeps the invariants of checkPlan and checkCluster.
+func TestEvictionsStopWhenTheLoadStopsChanging(t *testing.T) {
+	const cycles, quiet = 200, 60
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		for i := range rapid.IntRange(0, 4).Draw(t, "later changes") {
+			for range rapid.IntRange(0, 4).Draw(t, "cycles between") {
+				w.cycle()
+			}
+			if rapid.Bool().Draw(t, "finish") {
+				w.finish(fmt.Sprint("j", rapid.IntRange(0, 5).Draw(t, "which")))
+				continue
+			}
+			var leaves []string
+			tree := w.c.Tree()
+			for q := range tree.Queues {
+				if tree.Leaf(q) {
+					leaves = append(leaves, tree.Queues[q].Name)
+				}
+			}
+			w.submit(drawJob(t, fmt.Sprint("late", i), rapid.SampledFrom(leaves).Draw(t, "queue")))
+		}
+		for i := range cycles {
+			w.cycle()
+			if i >= cycles-quiet && len(w.plan.Evictions) > 0 {
+				t.Fatalf("cycle %d of an unchanged load still evicts: %+v\nevicted so far: %v", i, w.plan.Evictions, w.evicted)
+			}
+		}
+	})
+}

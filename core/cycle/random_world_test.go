@@ -1,0 +1,94 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycle_test
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"github.com/fairslice/fairslice/core/amount"
+	"github.com/fairslice/fairslice/core/model"
+)
+
+// drawWorld draws a small, crowded cluster: a queue tree, nodes, and workloads
+// that ask for more than there is, some of them running.
+func drawWorld(t *rapid.T) *world {
+	w := newWorld(t)
+	number := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
+	s := model.DefaultSettings()
+	s.ReclaimMultiplier = rapid.SampledFrom([]int64{1000, 1000, 1200, 3000}).Draw(t, "multiplier")
+	s.MaxConsolidationVictims = rapid.SampledFrom([]int{0, 1, 16, -1}).Draw(t, "consolidation victims")
+	s.ReclaimMoves = rapid.Bool().Draw(t, "reclaim moves")
+	s.GPUSpreading = model.Spreading(number(0, 1, "spread GPUs"))
+	s.NodeSpreadingGPU = model.Spreading(number(0, 1, "spread nodes"))
+	w.c.SetSettings(s)
+	nodes := number(1, 4, "nodes")
+	for i := range nodes {
+		w.node(fmt.Sprint("n", i), number(1, 6, "gpus"), cpu(amount.Amount(number(2, 9, "cores")*1000)), label("zone", fmt.Sprint(i%2)))
+	}
+	leaves := drawQueues(t, w)
+	for i := range number(1, 14, "jobs") {
+		w.submit(drawJob(t, fmt.Sprint("j", i), rapid.SampledFrom(leaves).Draw(t, "queue")))
+	}
+	return w
+}
+
+// drawQueues makes a tree of one to three levels and returns its leaves.
+func drawQueues(t *rapid.T, w *world) (leaves []string) {
+	settings := func(q *model.Queue) {
+		number := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
+		q.Priority = int32(number(0, 1, "queue priority"))
+		q.CreatedAt = int64(number(0, 2, "queue age"))
+		q.Quota["gpu"] = amount.Amount(number(0, 6, "quota") * 1000)
+		q.OverQuotaWeight["gpu"] = amount.Amount(number(0, 3, "weight"))
+		if number(0, 3, "has limit") == 0 {
+			q.Limit["gpu"] = max(q.Quota["gpu"], amount.Amount(number(0, 9, "limit")*1000))
+		}
+		if number(0, 2, "has CPU quota") == 0 {
+			q.Quota["cpu"], q.OverQuotaWeight["cpu"] = amount.Amount(number(0, 6, "cpu quota")*1000), 1
+		}
+	}
+	var grow func(name, above string, depth int)
+	grow = func(name, above string, depth int) {
+		w.queue(name, parent(above), settings)
+		children := 0
+		if depth < 2 {
+			children = rapid.IntRange(0, 3).Draw(t, "children")
+		}
+		for i := range children {
+			grow(fmt.Sprint(name, "-", i), name, depth+1)
+		}
+		if children == 0 {
+			leaves = append(leaves, name)
+		}
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "roots") {
+		grow(fmt.Sprint("q", i), "", 0)
+	}
+	return leaves
+}
+
+// drawJob draws a job; what is evicted of most jobs is recreated.
+func drawJob(t *rapid.T, name, queue string) job {
+	number := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
+	j := job{
+		name: name, queue: queue, pods: number(1, 4, "pods"), age: int64(number(0, 30, "age")),
+		priority: int32(number(0, 2, "priority") * 50), firm: number(0, 4, "firm") == 0,
+		recreated: number(0, 4, "bare") > 0, cpu: amount.Amount(number(0, 2, "cpu") * 500),
+	}
+	j.gang = number(1, j.pods, "gang")
+	switch number(0, 3, "kind") {
+	case 0:
+		j.milli = rapid.SampledFrom([]int64{250, 500, 700}).Draw(t, "milli")
+	case 1:
+		j.memMiB = amount.Amount(number(1, 4, "memory") * 4096)
+	default:
+		j.gpus = number(1, 3, "whole")
+	}
+	if number(0, 5, "pinned") == 0 {
+		j.nodeLabel = map[string]string{"zone": fmt.Sprint(number(0, 1, "zone"))}
+	}
+	return j
+}

@@ -23,10 +23,10 @@ func (d *decider) consolidate() {
 		}
 		s := &search{d: d, j: j, rule: RuleConsolidate, moves: true, ahead: true}
 		judge := func(w *model.LiveWorkload) mercy {
-			if w.Spec.Recreated {
-				return takeAll
+			if !w.Spec.Recreated || slices.ContainsFunc(w.Pods, placedNow) {
+				return spare
 			}
-			return spare
+			return takeAll
 		}
 		s.restart = func() *stream { return newStream(d, d.victims.leaves, judge, nil) }
 		moved := map[*model.LiveWorkload]bool{}
@@ -71,10 +71,13 @@ func (d *decider) freeInPieces(j *job) bool {
 func (d *decider) withinMoves(s *search, moved map[*model.LiveWorkload]bool) bool {
 	clear(moved)
 	for _, u := range slices.Concat(s.taken, s.trying) {
-		if disturbed(u) {
+		if slices.ContainsFunc(u.pods, unsettled) {
 			moved[u.w] = true
 		}
 	}
 	most := d.settings.MaxConsolidationVictims
 	return most < 0 || len(moved) <= most
 }
+
+// placedNow pods found their place in this cycle.
+func placedNow(p *model.LivePod) bool { return p.Phase.Active() && p.Home.Phase == model.Idle }

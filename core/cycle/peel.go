@@ -20,10 +20,8 @@ type unit struct {
 	taken bool
 }
 
-// evictable pods hold or were promised their place before this cycle.
-func evictable(p *model.LivePod) bool {
-	return p.Phase.Active() && p.Home.Phase.Active() && p.From == nil
-}
+// evictable pods have a place, and are not on their way to another.
+func evictable(p *model.LivePod) bool { return p.Phase.Active() && p.From == nil }
 
 // peel takes a victim workload apart, unit by unit.
 type peel struct {

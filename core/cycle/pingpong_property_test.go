@@ -17,11 +17,11 @@ func TestEvictionsStopWhenTheLoadStopsChanging(t *testing.T) {
 	const cycles, quiet = 200, 60
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		for i := range rapid.IntRange(0, 4).Draw(t, "later changes") {
+		for i := range rapid.IntRange(2, 8).Draw(t, "later changes") {
 			for range rapid.IntRange(0, 4).Draw(t, "cycles between") {
 				w.cycle()
 			}
-			if rapid.Bool().Draw(t, "finish") {
+			if rapid.IntRange(0, 3).Draw(t, "finish") == 3 {
 				w.finish(fmt.Sprint("j", rapid.IntRange(0, 5).Draw(t, "which")))
 				continue
 			}
@@ -34,6 +34,7 @@ func TestEvictionsStopWhenTheLoadStopsChanging(t *testing.T) {
 			}
 			w.submit(drawJob(t, fmt.Sprint("late", i), rapid.SampledFrom(leaves).Draw(t, "queue")))
 		}
+		defer func() { n := 0; for _, x := range w.evicted { n += x }; fmt.Println("STAT", n, w.evicted) }()
 		for i := range cycles {
 			w.cycle()
 			if i >= cycles-quiet && len(w.plan.Evictions) > 0 {

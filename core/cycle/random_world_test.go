@@ -24,12 +24,12 @@ func drawWorld(t *rapid.T) *world {
 	s.GPUSpreading = model.Spreading(number(0, 1, "spread GPUs"))
 	s.NodeSpreadingGPU = model.Spreading(number(0, 1, "spread nodes"))
 	w.c.SetSettings(s)
-	nodes := number(1, 4, "nodes")
+	nodes := number(1, 3, "nodes")
 	for i := range nodes {
-		w.node(fmt.Sprint("n", i), number(1, 6, "gpus"), cpu(amount.Amount(number(2, 9, "cores")*1000)), label("zone", fmt.Sprint(i%2)))
+		w.node(fmt.Sprint("n", i), number(3, 6, "gpus"), cpu(amount.Amount(number(4, 12, "cores")*1000)), label("zone", fmt.Sprint(i%2)))
 	}
 	leaves := drawQueues(t, w)
-	for i := range number(1, 14, "jobs") {
+	for i := range number(6, 16, "jobs") {
 		w.submit(drawJob(t, fmt.Sprint("j", i), rapid.SampledFrom(leaves).Draw(t, "queue")))
 	}
 	return w
@@ -41,12 +41,12 @@ func drawQueues(t *rapid.T, w *world) (leaves []string) {
 		number := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
 		q.Priority = int32(number(0, 1, "queue priority"))
 		q.CreatedAt = int64(number(0, 2, "queue age"))
-		q.Quota["gpu"] = amount.Amount(number(0, 6, "quota") * 1000)
+		q.Quota["gpu"] = amount.Amount(number(0, 4, "quota") * 1000)
 		q.OverQuotaWeight["gpu"] = amount.Amount(number(0, 3, "weight"))
-		if number(0, 3, "has limit") == 0 {
+		if number(0, 9, "has limit") == 9 {
 			q.Limit["gpu"] = max(q.Quota["gpu"], amount.Amount(number(0, 9, "limit")*1000))
 		}
-		if number(0, 2, "has CPU quota") == 0 {
+		if number(0, 9, "has CPU quota") == 9 {
 			q.Quota["cpu"], q.OverQuotaWeight["cpu"] = amount.Amount(number(0, 6, "cpu quota")*1000), 1
 		}
 	}
@@ -64,7 +64,7 @@ func drawQueues(t *rapid.T, w *world) (leaves []string) {
 			leaves = append(leaves, name)
 		}
 	}
-	for i := range rapid.IntRange(1, 3).Draw(t, "roots") {
+	for i := range rapid.IntRange(2, 3).Draw(t, "roots") {
 		grow(fmt.Sprint("q", i), "", 0)
 	}
 	return leaves
@@ -75,8 +75,8 @@ func drawJob(t *rapid.T, name, queue string) job {
 	number := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
 	j := job{
 		name: name, queue: queue, pods: number(1, 4, "pods"), age: int64(number(0, 30, "age")),
-		priority: int32(number(0, 2, "priority") * 50), firm: number(0, 4, "firm") == 0,
-		recreated: number(0, 4, "bare") > 0, cpu: amount.Amount(number(0, 2, "cpu") * 500),
+		priority: int32(number(0, 2, "priority") * 50), firm: number(0, 9, "firm") == 9,
+		recreated: number(0, 9, "bare") < 8, cpu: amount.Amount(number(0, 1, "cpu") * 500),
 	}
 	j.gang = number(1, j.pods, "gang")
 	switch number(0, 3, "kind") {
@@ -85,9 +85,9 @@ func drawJob(t *rapid.T, name, queue string) job {
 	case 1:
 		j.memMiB = amount.Amount(number(1, 4, "memory") * 4096)
 	default:
-		j.gpus = number(1, 3, "whole")
+		j.gpus = number(1, 2, "whole")
 	}
-	if number(0, 5, "pinned") == 0 {
+	if number(0, 9, "pinned") == 9 {
 		j.nodeLabel = map[string]string{"zone": fmt.Sprint(number(0, 1, "zone"))}
 	}
 	return j

@@ -4,6 +4,7 @@
 package cycle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/fairslice/fairslice/core/explain"
@@ -42,6 +43,7 @@ type search struct {
 	trying   []*unit // what the present attempt evicted
 	steps    int
 	collects int
+	again    []*unit // the last that helped, which may help on another node
 	blocked  string // disruption budget that forbade something
 }
 
@@ -89,16 +91,18 @@ func (s *search) runByPod() bool {
 }
 
 // findRoom places one pod. alike says that the pod before it was of the same
-// shape, so that what is collected so far cannot help.
+// shape.
 func (s *search) findRoom(tasks []*model.LivePod, alike bool) bool {
 	if s.direct(tasks) {
 		return true
 	}
-	if !alike {
-		for _, u := range slices.Clone(s.units) {
-			if !u.taken && s.tryNodes(tasks, u) {
-				return true
-			}
+	again := s.units
+	if alike {
+		again = s.again // the others were in vain for a pod like this
+	}
+	for _, u := range slices.Clone(again) {
+		if !u.taken && s.tryNodes(tasks, u) {
+			return true
 		}
 	}
 	for {
@@ -174,6 +178,7 @@ func (s *search) tryNodes(tasks []*model.LivePod, u *unit) bool {
 			s.target = n
 		}
 		if s.wouldFit(tasks[len(tasks)-1], n, units) && s.attempt(tasks, units) {
+			s.again = []*unit{u}
 			return true
 		}
 	}
@@ -235,12 +240,28 @@ func (s *search) attempt(tasks []*model.LivePod, units []*unit) bool {
 	}
 	s.d.budgetUsed = used
 	for _, u := range units {
-		if s.d.chargeBudgets(u); disturbed(u) {
-			u.taken = true
-			s.taken = append(s.taken, u)
-		}
+		s.d.chargeBudgets(u)
+		s.split(u)
 	}
 	return true
+}
+
+// split moves the pods of a unit that did not get their place back to the
+// units that are taken; the others stay collected.
+func (s *search) split(u *unit) {
+	out := &unit{w: u.w, core: u.core, taken: true}
+	var back []*model.LivePod
+	for _, p := range u.pods {
+		if unsettled(p) {
+			out.pods = append(out.pods, p)
+		} else {
+			back = append(back, p)
+		}
+	}
+	if len(out.pods) > 0 {
+		s.taken = append(s.taken, out)
+	}
+	u.pods, u.taken = back, len(back) == 0
 }
 
 // evict evicts the units that no disruption budget protects.
@@ -282,6 +303,9 @@ func (s *search) settleAll(tasks []*model.LivePod, units []*unit) bool {
 			return false
 		}
 		placed, jobs = true, jobs[1:]
+		if s.largestFirst(units) {
+			return true
+		}
 	}
 	w := newWalk(s.d, jobs, free)
 	for j := w.next(); j != nil; j = w.next() {
@@ -296,6 +320,26 @@ func (s *search) settleAll(tasks []*model.LivePod, units []*unit) bool {
 		w.done(false)
 	}
 	return placed
+}
+
+// largestFirst finds room for all victims, the largest pods first, so that
+// those stay and the small ones move.
+func (s *search) largestFirst(units []*unit) bool {
+	mark := s.d.c.Mark()
+	var pods []*model.LivePod
+	for _, u := range units {
+		pods = append(pods, u.pods...)
+	}
+	slices.SortStableFunc(pods, func(a, b *model.LivePod) int {
+		return cmp.Or(cmp.Compare(b.Charge[model.AtGPU], a.Charge[model.AtGPU]), cmp.Compare(b.Charge[model.AtCPU], a.Charge[model.AtCPU]))
+	})
+	for _, p := range pods {
+		if !s.restoreOne(&job{w: p.Workload}, p) {
+			s.d.c.Undo(mark)
+			return false
+		}
+	}
+	return true
 }
 
 // claim places the claimant.
@@ -324,24 +368,69 @@ func (s *search) restore(j *job) bool {
 }
 
 func (s *search) restoreOne(j *job, p *model.LivePod) bool {
-	c := s.d.c
-	at := p.Place
 	if s.d.withinCapacity(&job{w: j.w, need: p.Charge}) != nil {
 		return false
 	}
-	if p.Home.Node != nil {
-		c.Move(p, model.Place{})
-		if _, later := fit.Again(c, p, p.Home.Node, p.Home.Held); later {
-			c.Move(p, p.Home)
-			return true
-		}
-		c.Move(p, at)
+	if p.Home.Node != nil && s.goHome(p) {
+		return true
 	}
-	if !s.moves || !j.w.Spec.Recreated || j.constrained() {
+	if p.Home.Node != nil && (!s.moves || !j.w.Spec.Recreated) || j.constrained() {
 		return false
 	}
 	pl := placing{d: s.d, j: j, later: true}
-	return pl.leaf([]*model.LivePod{p}, wholeCluster) == nil
+	return pl.leaf([]*model.LivePod{p}, topology.Set{}) == nil
+}
+
+// goHome gives a pod the place back that it had.
+func (s *search) goHome(p *model.LivePod) bool {
+	c := s.d.c
+	mark := c.Mark()
+	c.Move(p, model.Place{})
+	s.swapGPUs(p)
+	if _, later := fit.Again(c, p, p.Home.Node, p.Home.Held); later {
+		c.Move(p, p.Home)
+		return true
+	}
+	c.Undo(mark)
+	return false
+}
+
+// swapGPUs lets the claimant use other whole GPUs of a node where those that
+// it took are a victim's own: they are all alike to it, and the victim need
+// not move.
+func (s *search) swapGPUs(victim *model.LivePod) {
+	n := victim.Home.Node
+	for _, q := range s.j.tasks {
+		if q.Node != n || q.Phase != model.Awaiting || q.Shape.Shared {
+			continue
+		}
+		held := slices.Clone(q.Held)
+		changed := false
+		for i, h := range held {
+			if holdsGPU(victim.Home.Held, h.GPU) {
+				if spare := spareGPU(n, victim.Home.Held, held); spare >= 0 {
+					held[i].GPU, held[i].MiB, changed = spare, n.GPUs[spare].MemoryMiB, true
+				}
+			}
+		}
+		if changed {
+			s.d.c.Move(q, model.Place{Phase: q.Phase, Node: n, Held: held})
+		}
+	}
+}
+
+func holdsGPU(holds []model.GPUHold, gpu int32) bool {
+	return slices.ContainsFunc(holds, func(h model.GPUHold) bool { return h.GPU == gpu })
+}
+
+// spareGPU finds a GPU that nobody books and that is in neither list.
+func spareGPU(n *model.LiveNode, a, b []model.GPUHold) int32 {
+	for i := range n.GPUs {
+		if g := &n.GPUs[i]; g.Healthy && g.Booked.Pods == 0 && !holdsGPU(a, int32(i)) && !holdsGPU(b, int32(i)) {
+			return int32(i)
+		}
+	}
+	return -1
 }
 
 // stillOut lists the parts of units that found no room at all.
@@ -361,9 +450,9 @@ func (s *search) stillOut(units []*unit) []*unit {
 	return out
 }
 
-// disturbed says whether some pod of a unit is not where it was.
-func disturbed(u *unit) bool {
-	return slices.ContainsFunc(u.pods, func(p *model.LivePod) bool { return p.Phase != p.Home.Phase || p.From != nil })
+// unsettled says whether a pod is not where it was before the search.
+func unsettled(p *model.LivePod) bool {
+	return !p.Phase.Active() || p.From != nil || p.Home.Node != nil && p.Node != p.Home.Node
 }
 
 // hopeless says whether not even all victims together would make room.
@@ -388,14 +477,23 @@ func (s *search) hopeless() bool {
 	return s.d.withinCapacity(rest) != nil || s.d.placeTasks(rest, true) != nil
 }
 
-// commit notes for every pod that is not where it was who took its place and
-// why.
+// commit notes for every pod that lost its place who took it and why. What a
+// claimant had taken earlier in this cycle, and loses now, goes to the new
+// one.
 func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
 	for _, u := range s.taken {
 		s.d.victims.stale[u.w.Queue] = true
 		for _, p := range u.pods {
-			if p.Phase != p.Home.Phase || p.From != nil {
+			if p.Home.Phase != model.Idle {
 				s.d.evicted[p] = &verdict{rule: s.rule, by: s.j.w, reason: why(p)}
+				continue
+			}
+			r := why(p)
+			s.d.reasons[u.w] = &r
+			for _, v := range s.d.evicted {
+				if v.by == u.w {
+					v.by = s.j.w
+				}
 			}
 		}
 	}

@@ -37,11 +37,13 @@ type victimIndex struct {
 
 func (d *decider) indexVictims() *victimIndex {
 	x := &victimIndex{byLeaf: map[int][]victim{}, stale: map[int]bool{}}
-	for _, w := range d.c.Members(model.SetRunning) {
-		if w.Queue == model.NoQueue || !w.Spec.Preemptible || w.Active == 0 {
-			continue
+	for _, set := range []int{model.SetRunning, model.SetBacklog} {
+		for _, w := range d.c.Members(set) {
+			if w.Queue == model.NoQueue || !w.Spec.Preemptible || w.Active == 0 || set == model.SetBacklog && w.Running() {
+				continue
+			}
+			x.byLeaf[w.Queue] = append(x.byLeaf[w.Queue], victim{w, keyOf(w)})
 		}
-		x.byLeaf[w.Queue] = append(x.byLeaf[w.Queue], victim{w, keyOf(w)})
 	}
 	for leaf, vs := range x.byLeaf {
 		slices.SortFunc(vs, reverseJobs)

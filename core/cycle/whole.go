@@ -7,11 +7,7 @@ import (
 	"slices"
 
 	"github.com/fairslice/fairslice/core/model"
-	"github.com/fairslice/fairslice/core/topology"
 )
-
-// wholeCluster is the set of all nodes.
-var wholeCluster = topology.Set{}
 
 // runWhole is the search for jobs whose pods depend on each other's places, by
 // topology or affinity. It places the first pod of the chunk, then the first
@@ -37,10 +33,11 @@ func (s *search) growTo(start model.Mark, tasks []*model.LivePod) bool {
 		s.d.c.Undo(start)
 		s.d.budgetUsed = slices.Clone(base)
 		s.taken = nil
-		for _, u := range known {
-			u.taken = false
+		var units []*unit
+		for _, u := range slices.Concat(known, more) {
+			units = append(units, &unit{w: u.w, core: u.core, pods: slices.Clone(u.pods)})
 		}
-		return s.attempt(tasks, append(slices.Clone(known), more...))
+		return s.attempt(tasks, units)
 	}
 	if len(known) == 0 && s.direct(tasks) || len(known) > 0 && again(nil) {
 		return true

@@ -52,10 +52,10 @@ func (c *Cluster) Move(p *LivePod, to Place) {
 	c.enter(p, to)
 }
 
-// Evict turns a pod's place into one that is being released; a promise is
-// simply gone.
+// Evict turns a pod's place into one that is being released; a place that was
+// only promised, or found in this what-if work, is simply gone.
 func (c *Cluster) Evict(p *LivePod) {
-	if p.Phase == Awaiting || p.Home.Phase == Awaiting {
+	if p.Home.Phase != Started {
 		c.Move(p, Place{})
 		return
 	}

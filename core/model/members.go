@@ -193,6 +193,9 @@ const (
 // Members lists the workloads of a set, in no order: the caller sorts them.
 func (c *Cluster) Members(set int) []*LiveWorkload { return c.sets[set] }
 
+// Running says whether a workload is in SetRunning.
+func (w *LiveWorkload) Running() bool { return w.pos[SetRunning] >= 0 }
+
 func (c *Cluster) setMember(set int, w *LiveWorkload, in bool) {
 	at := w.pos[set]
 	if in == (at >= 0) {

@@ -184,13 +184,7 @@ func (a *agent) start(k pool.Kind, ids []string) error {
 
 // nodeState is what the node should say.
 func (a *agent) nodeState() publish.NodeState {
-	s := publish.NodeState{Inventory: inventory(a.cards, a.names, a.vitals.healthy), Isolation: a.layer.Level()}
-	for _, u := range a.book.Uses() {
-		room := u.Room[pool.Slice]
-		if !a.vitals.healthy(u.UUID) {
-			room = 0 // a GPU that comes back is room that grows
-		}
-		s.Room = append(s.Room, room)
+	return publish.NodeState{
+		Inventory: inventory(a.cards, a.names, a.vitals.healthy), Isolation: a.layer.Level(), Grown: a.book.Grown(),
 	}
-	return s
 }

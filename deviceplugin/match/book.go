@@ -83,6 +83,7 @@ type Book struct {
 	// traded plans replace those of the annotations: see trade.
 	traded   map[claim][]v1alpha1.AssignedGPU
 	counters Counters
+	grown    int64
 	changed  chan struct{} // closed and replaced at each change
 }
 
@@ -166,7 +167,32 @@ func (b *Book) recount() {
 	for _, h := range b.holdings {
 		held[h.kind] = append(held[h.kind], h.ids...)
 	}
+	before := b.rooms()
 	b.pool.Replace(held)
+	for i, room := range b.rooms() {
+		if room > before[i] {
+			b.grown++
+			return
+		}
+	}
+}
+
+// rooms of all cards, in slices.
+func (b *Book) rooms() []int64 {
+	gpus := b.pool.GPUs()
+	out := make([]int64, len(gpus))
+	for i, g := range gpus {
+		out[i] = b.pool.Room(g.UUID, pool.Slice)
+	}
+	return out
+}
+
+// Grown counts how often room on some card has grown, a card that became healthy
+// again included.
+func (b *Book) Grown() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.grown
 }
 
 // SetHealthy marks a card.
@@ -174,6 +200,9 @@ func (b *Book) SetHealthy(uuid string, healthy bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pool.Healthy(uuid) != healthy && b.pool.SetHealthy(uuid, healthy) {
+		if healthy {
+			b.grown++
+		}
 		b.notify()
 	}
 }

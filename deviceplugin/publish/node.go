@@ -24,8 +24,8 @@ type NodeState struct {
 	Inventory v1alpha1.Inventory
 	// Isolation level of the node.
 	Isolation string
-	// Room on each GPU, in slices; if one grows, refused pods are woken up.
-	Room []int64
+	// Grown counts how often room on a GPU has grown; refused pods are woken up.
+	Grown int64
 }
 
 // Node keeps one node's labels and annotations true.
@@ -43,8 +43,8 @@ type Node struct {
 	Settle, WakeEvery time.Duration
 
 	labels, annotations map[string]string // as last written or read
-	room                []int64
-	wakes               int
+	known               bool              // whether grown is set
+	grown               int64             // the growth that was told
 	lastWake            time.Time
 }
 
@@ -61,7 +61,7 @@ func (n *Node) Run(ctx context.Context) {
 		switch {
 		case err == nil:
 			failures = 0
-			if n.grown(n.State().Room) {
+			if n.grown != n.State().Grown {
 				wait = n.WakeEvery // a wake-up was held back
 			}
 		case ctx.Err() == nil:
@@ -109,10 +109,13 @@ func (n *Node) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !n.known {
+		n.known, n.grown = true, state.Grown // the first look is no growth
+	}
 	now := time.Now()
-	wake := n.grown(state.Room) && now.Sub(n.lastWake) >= n.WakeEvery
+	wake := state.Grown != n.grown && now.Sub(n.lastWake) >= n.WakeEvery
 	if wake {
-		annotations[v1alpha1.AnnotationGPURoom] = fmt.Sprintf("%x-%d", now.UnixNano(), n.wakes+1)
+		annotations[v1alpha1.AnnotationGPURoom] = strconv.FormatInt(now.UnixNano(), 36)
 	}
 	labels, annotations = different(n.labels, labels), different(n.annotations, annotations)
 	if len(labels)+len(annotations) > 0 {
@@ -123,22 +126,9 @@ func (n *Node) step(ctx context.Context) error {
 		merge(n.annotations, annotations)
 	}
 	if wake {
-		n.wakes, n.lastWake, n.room = n.wakes+1, now, state.Room
-	} else if !n.grown(state.Room) {
-		n.room = state.Room
+		n.lastWake, n.grown = now, state.Grown
 	}
 	return nil
-}
-
-// grown says whether some GPU has more room than when last looked at. The first
-// look is no growth.
-func (n *Node) grown(room []int64) bool {
-	for i := range min(len(room), len(n.room)) {
-		if room[i] > n.room[i] {
-			return true
-		}
-	}
-	return false
 }
 
 func (n *Node) patch(ctx context.Context, labels, annotations map[string]string) error {

@@ -83,10 +83,10 @@ func FuzzLabelValue(f *testing.F) {
 }
 
 // TestNodeWritesOnlyWhatDiffers: one patch for the first state, none for the same,
-// one for growing room (D 48, HAMi #1368), none for shrinking room.
+// one for each growth of room (D 48, HAMi #1368).
 func TestNodeWritesOnlyWhatDiffers(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"theirs": "stays"}}})
-	state := NodeState{Inventory: inventory(40960), Isolation: "none", Room: []int64{100}}
+	state := NodeState{Inventory: inventory(40960), Isolation: "none", Grown: 5}
 	n := &Node{Client: client, Name: "n1", Log: slog.New(slog.DiscardHandler), State: func() NodeState { return state }}
 	patches := func() (count int) {
 		for _, a := range client.Actions() {
@@ -97,11 +97,11 @@ func TestNodeWritesOnlyWhatDiffers(t *testing.T) {
 		return count
 	}
 	for _, step := range []struct {
-		name string
-		room int64
-		want int
-	}{{"first", 100, 1}, {"same", 100, 1}, {"shrinks", 40, 1}, {"grows", 60, 2}, {"same again", 60, 2}, {"grows again", 61, 3}} {
-		state.Room = []int64{step.room}
+		name  string
+		grown int64
+		want  int
+	}{{"first", 5, 1}, {"same", 5, 1}, {"grows", 6, 2}, {"same again", 6, 2}, {"grows twice", 8, 3}} {
+		state.Grown = step.grown
 		if err := n.step(t.Context()); err != nil {
 			t.Fatal(err)
 		}

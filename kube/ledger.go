@@ -84,6 +84,8 @@ type Ledger struct {
 	troubles     map[string]string
 	newTroubles  []Trouble
 
+	// arrivals are closed when the pod of that UID comes.
+	arrivals map[string]chan struct{}
 	unsynced map[string]bool // informers that have not delivered all yet
 	changed  chan struct{}
 }
@@ -156,6 +158,7 @@ func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources 
 		budgets:    map[string]*budget{},
 		holds:      map[string]*hold{},
 		troubles:   map[string]string{},
+		arrivals:   map[string]chan struct{}{},
 		unsynced:   map[string]bool{},
 		changed:    make(chan struct{}, 1),
 	}

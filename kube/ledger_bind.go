@@ -290,15 +290,44 @@ func (l *Ledger) GangReady(workload string) (ready bool, have, need int) {
 	return reached(w.spec, arrived), have, minimum(w.spec)
 }
 
-// Lookup returns what is known of the pod; false if the UID is not known.
+// arrivalPatience is how long Lookup waits for a pod that kube-scheduler's watch
+// has brought and ours has not: much less than the scheduler's back-off.
+const arrivalPatience = 50 * time.Millisecond
+
+// Lookup returns what is known of the pod; false if the UID is not known, also
+// a moment later.
 func (l *Ledger) Lookup(uid string) (PodView, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.pods[uid]
 	if e == nil {
+		e = l.awaitArrival(uid)
+	}
+	if e == nil {
 		return PodView{}, false
 	}
 	return l.view(e), true
+}
+
+// awaitArrival gives the lock up until the pod has come, or not.
+func (l *Ledger) awaitArrival(uid string) *entry {
+	come := l.arrivals[uid]
+	if come == nil {
+		come = make(chan struct{})
+		l.arrivals[uid] = come
+	}
+	l.mu.Unlock()
+	late := time.NewTimer(arrivalPatience)
+	defer late.Stop()
+	select {
+	case <-come:
+	case <-late.C:
+	}
+	l.mu.Lock()
+	if l.arrivals[uid] == come {
+		delete(l.arrivals, uid)
+	}
+	return l.pods[uid]
 }
 
 func (l *Ledger) view(e *entry) PodView {

@@ -36,6 +36,10 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 		e = &entry{since: l.now()}
 		l.pods[facts.ref.UID] = e
 		l.names[facts.ref.String()] = facts.ref.UID
+		if come := l.arrivals[facts.ref.UID]; come != nil {
+			close(come)
+			delete(l.arrivals, facts.ref.UID)
+		}
 	}
 	if known && e.facts.queueLabel != facts.queueLabel {
 		e.planReason = nil // it was about the other queue

@@ -55,7 +55,7 @@ func trimStatus(in corev1.PodStatus) corev1.PodStatus {
 	}
 	for _, c := range in.Conditions {
 		switch c.Type {
-		case corev1.PodScheduled, corev1.PodResizePending, corev1.PodResizeInProgress:
+		case corev1.PodScheduled, v1alpha1.PodConditionWaiting, corev1.PodResizePending, corev1.PodResizeInProgress:
 			c.LastProbeTime = metav1.Time{}
 			out.Conditions = append(out.Conditions, c)
 		}

@@ -16,7 +16,7 @@ func (d *decider) consolidate() {
 	if d.settings.MaxConsolidationVictims == 0 {
 		return
 	}
-	d.victims = d.indexVictims()
+	d.victims = nil
 	d.forEachClaimant(RuleConsolidate, func(j *job) bool {
 		if !j.w.Spec.Preemptible || !d.freeInPieces(j) {
 			return false
@@ -28,7 +28,7 @@ func (d *decider) consolidate() {
 			}
 			return takeAll
 		}
-		s.restart = func() *stream { return newStream(d, d.victims.leaves, judge, nil) }
+		s.restart = func() *stream { return newStream(d, d.victimLeaves(), judge, nil) }
 		moved := map[*model.LiveWorkload]bool{}
 		s.approve = func(out []*unit) bool { return len(out) == 0 && d.withinMoves(s, moved) }
 		if !s.run() {

@@ -31,7 +31,7 @@ type peel struct {
 }
 
 func newPeel(w *model.LiveWorkload) *peel {
-	p := &peel{w: w, left: make([]int, len(w.Groups)), gone: map[*model.LivePod]bool{}}
+	p := &peel{w: w, left: make([]int, len(w.Groups))}
 	for _, pod := range w.Pods {
 		if evictable(pod) && pod.Group >= 0 {
 			p.left[pod.Group]++
@@ -58,6 +58,9 @@ func (p *peel) next(surplus bool) *unit {
 	}
 	if len(pods) == 0 {
 		return nil
+	}
+	if p.gone == nil {
+		p.gone = make(map[*model.LivePod]bool, len(pods))
 	}
 	for _, pod := range pods {
 		p.gone[pod] = true

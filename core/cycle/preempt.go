@@ -12,7 +12,7 @@ import (
 
 // preempt takes room for jobs from jobs of lower priority in the same queue.
 func (d *decider) preempt() {
-	d.victims = d.indexVictims()
+	d.victims = nil
 	d.forEachClaimant(RulePreempt, func(j *job) bool {
 		if !j.w.Spec.Preemptible && capacity.CheckQuota(d.t, j.w.Queue, j.need) != nil {
 			return false

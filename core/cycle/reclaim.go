@@ -13,12 +13,16 @@ import (
 // reclaim takes room back for jobs of queues below their fair share from
 // queues that hold more than theirs.
 func (d *decider) reclaim() {
-	d.victims = d.indexVictims()
-	books := newBooks(d.t)
-	permission := reclaim.NewPermission(books.tree, reclaim.Claim{}, d.settings.ReclaimMultiplier)
+	d.victims = nil
+	var accounts *books
+	var permission *reclaim.Permission
 	d.forEachClaimant(RuleReclaim, func(j *job) bool {
+		if accounts == nil {
+			accounts = newBooks(d.t)
+			permission = reclaim.NewPermission(accounts.tree, reclaim.Claim{}, d.settings.ReclaimMultiplier)
+		}
 		claim := reclaim.Claim{Queue: j.w.Queue, Need: j.need, Preemptible: j.w.Spec.Preemptible}
-		if !reclaim.MayClaim(books.tree, claim) {
+		if !reclaim.MayClaim(accounts.tree, claim) {
 			return false
 		}
 		permission.Restart(claim)
@@ -27,8 +31,8 @@ func (d *decider) reclaim() {
 			d.noteBlocked(s)
 			return false
 		}
-		s.commit(func(p *model.LivePod) explain.Reason { return d.reclaimed(books.tree, j, p) })
-		books.update(d.t, s)
+		s.commit(func(p *model.LivePod) explain.Reason { return d.reclaimed(accounts.tree, j, p) })
+		accounts.update(d.t, s)
 		return true
 	})
 }
@@ -38,7 +42,7 @@ func (d *decider) reclaimSearch(j *job, permission *reclaim.Permission) *search 
 	leaf := j.w.Queue
 	judge := func(w *model.LiveWorkload) mercy { return d.reclaimMercy(leaf, w) }
 	open := func(victim int) bool { return victim != leaf && permission.Could(victim) }
-	s.restart = func() *stream { return newStream(d, d.victims.leaves, judge, open) }
+	s.restart = func() *stream { return newStream(d, d.victimLeaves(), judge, open) }
 	s.approve = func(units []*unit) bool {
 		if s.whole {
 			permission.Reset()

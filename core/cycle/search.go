@@ -482,7 +482,9 @@ func (s *search) hopeless() bool {
 // one.
 func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
 	for _, u := range s.taken {
-		s.d.victims.stale[u.w.Queue] = true
+		if u.w.Active > 0 {
+			s.d.victims.stale[u.w.Queue] = true
+		}
 		for _, p := range u.pods {
 			if p.Home.Phase != model.Idle {
 				s.d.evicted[p] = &verdict{rule: s.rule, by: s.j.w, reason: why(p)}

@@ -53,6 +53,58 @@ func (d *decider) indexVictims() *victimIndex {
 	return x
 }
 
+// victimsOf lists the victims of a leaf queue.
+func (d *decider) victimsOf(leaf int) []victim {
+	d.victimLeaves()
+	return d.victims.of(leaf)
+}
+
+// victimLeaves lists the queues that have victims. An action that finds no
+// claimant does not index them.
+func (d *decider) victimLeaves() []int {
+	if d.victims == nil {
+		d.victims = d.indexVictims()
+	}
+	return d.victims.leaves
+}
+
+func reverseJobs(a, b victim) int { return order.Jobs(b.key, a.key) }
+
+// of returns a leaf's victims, sorted again after searches that changed how
+// some stand to their minimum. Of those that are gone only the first are left
+// out.
+func (x *victimIndex) of(leaf int) []victim {
+	vs := x.byLeaf[leaf]
+	if x.stale[leaf] {
+		delete(x.stale, leaf)
+		vs = slices.DeleteFunc(vs, func(v victim) bool { return v.w.Active == 0 })
+		for i := range vs {
+			vs[i].key = keyOf(vs[i].w)
+		}
+		slices.SortFunc(vs, reverseJobs)
+	}
+	for len(vs) > 0 && vs[0].w.Active == 0 {
+		vs = vs[1:]
+	}
+	x.byLeaf[leaf] = vs
+	return vs
+}
+
+// victimsOf lists the victims of a leaf queue.
+func (d *decider) victimsOf(leaf int) []victim {
+	d.victimLeaves()
+	return d.victims.of(leaf)
+}
+
+// victimLeaves lists the queues that have victims. An action that finds no
+// claimant does not index them.
+func (d *decider) victimLeaves() []int {
+	if d.victims == nil {
+		d.victims = d.indexVictims()
+	}
+	return d.victims.leaves
+}
+
 func reverseJobs(a, b victim) int { return order.Jobs(b.key, a.key) }
 
 // of returns a leaf's victims, sorted again after searches that took some.
@@ -98,7 +150,7 @@ func newStream(d *decider, leaves []int, judge func(w *model.LiveWorkload) mercy
 	s.roots.t = d.t
 	for _, leaf := range leaves {
 		if open == nil || open(leaf) {
-			s.node(leaf).list = d.victims.of(leaf)
+			s.node(leaf).list = d.victimsOf(leaf)
 		}
 	}
 	for _, r := range s.roots.nodes {
@@ -206,6 +258,9 @@ func (s *stream) fromLeaf(n *victimNode) *unit {
 			v, n.list = n.list[0], n.list[1:]
 		} else {
 			v = heap.Pop(&n.again).(victim)
+		}
+		if v.w.Active == 0 {
+			continue
 		}
 		m := s.judge(v.w)
 		if m == spare {

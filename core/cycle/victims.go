@@ -90,39 +90,6 @@ func (x *victimIndex) of(leaf int) []victim {
 	return vs
 }
 
-// victimsOf lists the victims of a leaf queue.
-func (d *decider) victimsOf(leaf int) []victim {
-	d.victimLeaves()
-	return d.victims.of(leaf)
-}
-
-// victimLeaves lists the queues that have victims. An action that finds no
-// claimant does not index them.
-func (d *decider) victimLeaves() []int {
-	if d.victims == nil {
-		d.victims = d.indexVictims()
-	}
-	return d.victims.leaves
-}
-
-func reverseJobs(a, b victim) int { return order.Jobs(b.key, a.key) }
-
-// of returns a leaf's victims, sorted again after searches that took some.
-func (x *victimIndex) of(leaf int) []victim {
-	vs := x.byLeaf[leaf]
-	if !x.stale[leaf] {
-		return vs
-	}
-	delete(x.stale, leaf)
-	vs = slices.DeleteFunc(vs, func(v victim) bool { return v.w.Active == 0 })
-	for i := range vs {
-		vs[i].key = keyOf(vs[i].w)
-	}
-	slices.SortFunc(vs, reverseJobs)
-	x.byLeaf[leaf] = vs
-	return vs
-}
-
 // stream hands out units of victims: of the queue that is served last, the
 // workload that is served last, what it can do without before the rest. What
 // was handed out counts as gone for the order of queues.

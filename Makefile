@@ -34,7 +34,7 @@ interceptor: prerequisites ## the library that holds containers to their GPU mem
 	$(MAKE) -C deviceplugin/interceptor library OUT=$(CURDIR)/bin
 
 test: prerequisites ## unit tests, property tests, and the suites on a real control plane (no root, no GPU)
-	$(call say,fetching or building etcd and Kubernetes (about 6 min the first time, then nothing))
+	$(call say,fetching or building etcd and Kubernetes (about 10 min the first time, then nothing))
 	go run ./test/bed/cmd/bed-tools etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok controller-gen >/dev/null
 	$(call say,running all tests that need neither root nor a GPU (about 10 min))
 	go test -timeout 30m $(TESTFLAGS) ./...
@@ -52,13 +52,13 @@ fuzz: prerequisites ## every fuzz test for FUZZTIME (20s)
 	  done; done
 
 e2e: prerequisites root ## the suite with a real kubelet, containerd and containers (root)
-	$(call say,fetching or building the kubelet beside the control plane (about 8 min the first time, then nothing))
+	$(call say,fetching or building the kubelet beside the control plane (about 10 min the first time, then nothing))
 	go run ./test/bed/cmd/bed-tools >/dev/null
 	$(call say,running the suites on a real node, one after the other (about 8 min))
 	go test -tags 'e2e kubelet' -count=1 -p 1 -timeout 30m $(TESTFLAGS) ./test/bed/... ./test/kubelet/...
 
 demo: prerequisites ## a shared GPU cluster on this machine, to watch (DEMO_EXIT=1 ends it by itself)
-	$(call say,starting the demo (about 8 min the first time, then under 2 min))
+	$(call say,starting the demo (about 10 min the first time, then under 2 min))
 	go run ./test/demo
 
 bench: prerequisites ## benchmarks of decisions and of the extender's data path

@@ -4,6 +4,9 @@
 package cycle
 
 import (
+	"slices"
+
+	"github.com/fairslice/fairslice/core/amount"
 	"github.com/fairslice/fairslice/core/capacity"
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/core/model"
@@ -17,17 +20,16 @@ func (d *decider) preempt() {
 		if !j.w.Spec.Preemptible && capacity.CheckQuota(d.t, j.w.Queue, j.need) != nil {
 			return false
 		}
-		s := &search{d: d, j: j, rule: RulePreempt, moves: d.settings.ReclaimMoves}
-		minimum := reclaim.PreemptMinRuntime(d.t, j.w.Queue, d.settings.PreemptMinRuntime)
-		judge := func(w *model.LiveWorkload) mercy {
-			if w.Spec.Priority >= j.w.Spec.Priority {
-				return spare
-			}
-			return d.mercyFor(w, minimum)
+		mark, used := d.c.Mark(), slices.Clone(d.budgetUsed)
+		s := d.preemptSearch(j, false)
+		found := s.run()
+		if found && s.outgrowsPromises() {
+			d.c.Undo(mark)
+			d.budgetUsed = used
+			s = d.preemptSearch(j, true)
+			found = s.run()
 		}
-		s.restart = func() *stream { return newStream(d, []int{j.w.Queue}, judge, nil) }
-		s.approve = func([]*unit) bool { return true }
-		if !s.run() {
+		if !found {
 			d.noteBlocked(s)
 			return false
 		}
@@ -36,6 +38,43 @@ func (d *decider) preempt() {
 		})
 		return true
 	})
+}
+
+// preemptSearch looks for victims of lower priority in the claimant's queue;
+// with startedOnly, of workloads that hold all their room.
+func (d *decider) preemptSearch(j *job, startedOnly bool) *search {
+	s := &search{d: d, j: j, rule: RulePreempt, moves: d.settings.ReclaimMoves}
+	minimum := reclaim.PreemptMinRuntime(d.t, j.w.Queue, d.settings.PreemptMinRuntime)
+	judge := func(w *model.LiveWorkload) mercy {
+		if w.Spec.Priority >= j.w.Spec.Priority || startedOnly && slices.ContainsFunc(w.Pods, promisedRoom) {
+			return spare
+		}
+		return d.mercyFor(w, minimum)
+	}
+	s.restart = func() *stream { return newStream(d, []int{j.w.Queue}, judge, nil) }
+	s.approve = func([]*unit) bool { return true }
+	return s
+}
+
+// promisedRoom says whether a pod books room that it does not hold yet, perhaps
+// because others were evicted for it.
+func promisedRoom(p *model.LivePod) bool { return p.Phase == model.Awaiting }
+
+// outgrowsPromises says whether the claimant takes room that was booked, not
+// held, and more than the victims had. Room that other queues were made to give
+// up may pass to a job of higher priority, but their loss was weighed against what
+// the first claimant asked for: a larger one would go around the rules of
+// reclaim, and the other queues would take it back, for ever.
+func (s *search) outgrowsPromises() bool {
+	had := make(amount.Vector, len(s.d.t.Resources))
+	promised := false
+	for _, u := range s.taken {
+		amount.AddTo(had, s.d.cost(u.pods))
+		for _, p := range u.pods {
+			promised = promised || p.Home.Phase != model.Started
+		}
+	}
+	return promised && !amount.Fits(s.j.need, had)
 }
 
 // forEachClaimant walks over the jobs that still wait and may have others

@@ -116,7 +116,7 @@ func (p *Permission) Allowed() bool {
 			return false
 		}
 		for _, s := range p.touched {
-			if s != a && p.t.Queues[s].Parent == p.t.Queues[a].Parent && !p.keepsBoundary(a, s) {
+			if s != a && p.t.Queues[s].Parent == p.t.Queues[a].Parent && !amount.IsZero(p.lostBy(s)) && !p.keepsBoundary(a, s) {
 				return false
 			}
 		}

@@ -19,6 +19,7 @@ type budget struct {
 	namespace string
 	selector  labels.Selector
 	allowed   int
+	covered   []string // UIDs of pods that hold a place
 }
 
 // SetBudget takes in a disruption budget as the API server has it. One whose
@@ -38,7 +39,7 @@ func (l *Ledger) SetBudget(b *policyv1.PodDisruptionBudget) {
 		next.allowed = int(b.Status.DisruptionsAllowed)
 	}
 	l.budgets[b.Namespace+"/"+b.Name] = next
-	l.budgetsDirty = true
+	l.unbudgeted[b.Namespace] = true
 	l.note()
 }
 
@@ -48,32 +49,42 @@ func (l *Ledger) RemoveBudget(namespace, name string) {
 	defer l.mu.Unlock()
 	l.trouble("PodDisruptionBudget", namespace, name, "")
 	delete(l.budgets, namespace+"/"+name)
-	l.budgetsDirty = true
+	l.unbudgeted[namespace] = true
 	l.note()
 }
 
 // feedBudgets says which pods each budget covers now.
 func (l *Ledger) feedBudgets() {
-	if !l.budgetsDirty {
+	if len(l.unbudgeted) == 0 && !l.protectionDirty {
 		return
 	}
-	l.budgetsDirty = false
 	var out []model.DisruptionBudget
 	for _, key := range slices.Sorted(maps.Keys(l.budgets)) {
 		b := l.budgets[key]
-		covered := model.DisruptionBudget{Key: key, Allowed: b.allowed}
-		for uid, e := range l.pods {
-			if e.facts.ref.Namespace == b.namespace && e.holds() && b.selector.Matches(labels.Set(e.facts.pod.Labels)) {
-				covered.Pods = append(covered.Pods, uid)
-			}
+		if l.unbudgeted[b.namespace] {
+			b.covered = l.coveredBy(b)
 		}
-		slices.Sort(covered.Pods)
-		out = append(out, covered)
+		out = append(out, model.DisruptionBudget{Key: key, Allowed: b.allowed, Pods: b.covered})
 	}
+	clear(l.unbudgeted)
+	l.protectionDirty = false
 	if refused, ok := l.protected(); ok {
 		out = append(out, refused)
 	}
-	l.cluster.SetBudgets(out)
+	if len(out) > 0 || len(l.cluster.Budgets()) > 0 {
+		l.cluster.SetBudgets(out)
+	}
+}
+
+func (l *Ledger) coveredBy(b *budget) []string {
+	var covered []string
+	for uid, e := range l.index.namespaces[b.namespace] {
+		if e.holds() && b.selector.Matches(labels.Set(e.facts.pod.Labels)) {
+			covered = append(covered, uid)
+		}
+	}
+	slices.Sort(covered)
+	return covered
 }
 
 // holds is true for a pod that takes up room on a node.

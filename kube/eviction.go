@@ -103,16 +103,13 @@ func (l *Ledger) succeed(e *entry) bool {
 // came for.
 func (l *Ledger) review(now int64) {
 	awaited := map[string]bool{}
-	for _, e := range l.pods {
-		if e.state == statePromised {
-			for _, uid := range e.awaits {
-				awaited[uid] = true
-			}
+	for _, e := range l.index.states[statePromised] {
+		for _, uid := range e.awaits {
+			awaited[uid] = true
 		}
 	}
-	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
-		e := l.pods[uid]
-		if e.sentence == nil || e.facts.deleting || awaited[uid] {
+	for _, e := range byUID(l.index.timed) {
+		if e.sentence == nil || e.facts.deleting || awaited[e.facts.ref.UID] {
 			continue
 		}
 		if e.sentence.Rule == cycle.RuleStaleGang && e.workload != nil && e.workload.staleSince != 0 {
@@ -159,7 +156,7 @@ func (l *Ledger) Pardon(uid string) {
 		return
 	}
 	e.protectedUntil = l.now() + int64(protectFor)
-	l.budgetsDirty = true
+	l.protectionDirty = true
 	l.pardon(e)
 	l.note()
 }
@@ -167,7 +164,7 @@ func (l *Ledger) Pardon(uid string) {
 // protected is the budget that covers pods whose eviction was refused.
 func (l *Ledger) protected() (model.DisruptionBudget, bool) {
 	b := model.DisruptionBudget{Key: protectedBudget}
-	for uid, e := range l.pods {
+	for uid, e := range l.index.timed {
 		if e.protectedUntil > 0 {
 			b.Pods = append(b.Pods, uid)
 		}

@@ -60,19 +60,26 @@ type Ledger struct {
 	mu      sync.Mutex
 	cluster *model.Cluster
 	pods    map[string]*entry // by UID
+	index   index
 	names   map[string]string // namespace/name → UID
 	nodes   map[string]nodeFacts
 	queues  map[string]*v1alpha1.Queue
 	divided map[string]bool
 	// workloads by key; dirty ones are translated again before the next use.
-	workloads  map[string]*workload
-	dirty      map[string]bool
-	namespaces map[string]string // → its queue label
-	priorities map[string]int32  // by PriorityClass
+	workloads map[string]*workload
+	// memberships are what the owners of pods say, by UID; a pod may come later
+	// than what is known of it.
+	memberships map[string]*Membership
+	dirty       map[string]bool
+	namespaces  map[string]string // → its queue label
+	priorities  map[string]int32  // by PriorityClass
 	// defaultPriority is that of the global default class, nil without one.
 	defaultPriority *int32
 	budgets         map[string]*budget
-	budgetsDirty    bool
+	// unbudgeted are namespaces in which it may have changed which pods the
+	// budgets cover; protection is the same for pods whose eviction was refused.
+	unbudgeted      map[string]bool
+	protectionDirty bool
 
 	// seq counts changes; decided is seq at the last decision, so that a pod
 	// whose change is later has not been considered.
@@ -145,22 +152,25 @@ var errNotSynced = errors.New("the first lists from the API server are not compl
 func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources ...string) *Ledger {
 	l := &Ledger{
 		config: config, clock: clock, log: log,
-		cluster:    model.NewCluster(config.Settings),
-		pods:       map[string]*entry{},
-		names:      map[string]string{},
-		nodes:      map[string]nodeFacts{},
-		queues:     map[string]*v1alpha1.Queue{},
-		divided:    map[string]bool{},
-		workloads:  map[string]*workload{},
-		dirty:      map[string]bool{},
-		namespaces: map[string]string{},
-		priorities: map[string]int32{},
-		budgets:    map[string]*budget{},
-		holds:      map[string]*hold{},
-		troubles:   map[string]string{},
-		arrivals:   map[string]chan struct{}{},
-		unsynced:   map[string]bool{},
-		changed:    make(chan struct{}, 1),
+		cluster:     model.NewCluster(config.Settings),
+		pods:        map[string]*entry{},
+		index:       newIndex(),
+		names:       map[string]string{},
+		nodes:       map[string]nodeFacts{},
+		queues:      map[string]*v1alpha1.Queue{},
+		divided:     map[string]bool{},
+		workloads:   map[string]*workload{},
+		memberships: map[string]*Membership{},
+		dirty:       map[string]bool{},
+		namespaces:  map[string]string{},
+		priorities:  map[string]int32{},
+		budgets:     map[string]*budget{},
+		unbudgeted:  map[string]bool{},
+		holds:       map[string]*hold{},
+		troubles:    map[string]string{},
+		arrivals:    map[string]chan struct{}{},
+		unsynced:    map[string]bool{},
+		changed:     make(chan struct{}, 1),
 	}
 	for _, s := range sources {
 		l.unsynced[s] = true

@@ -6,7 +6,6 @@ package kube
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,36 +32,64 @@ func (l *Ledger) Feasible(uid string, nodes []string) (ok []string, failed map[s
 		l.decide(cycle.Allocate)
 		l.note() // what is left for the other actions, and to write
 	}
+	everywhere, on := l.verdict(e, uid)
+	elsewhere := explain.Reason{Code: PlannedElsewhere}
+	if on != "" {
+		elsewhere.Message = "pod " + e.facts.ref.String() + " is planned on node " + on
+	}
 	for _, node := range nodes {
-		if r := l.infeasible(e, uid, node); r != nil {
-			failed[node] = *r
-		} else if !slices.Contains(ok, node) {
+		switch {
+		case everywhere != nil:
+			failed[node] = *everywhere
+		case !l.knows(node):
+			failed[node] = *nodeUnknown(node)
+		case on != "" && on != node:
+			failed[node] = elsewhere
+		case on == "" || len(ok) == 0: // a node may be named twice
 			ok = append(ok, node)
 		}
 	}
 	return ok, failed
 }
 
-// infeasible says why the pod cannot be bound to node now, nil if it can.
-func (l *Ledger) infeasible(e *entry, uid, node string) *explain.Reason {
+// verdict says why no node will do, or which one will; "" for any node.
+func (l *Ledger) verdict(e *entry, uid string) (everywhere *explain.Reason, on string) {
 	if e == nil {
-		return &explain.Reason{Code: PodUnknown, Message: "pod with UID " + uid + " has not been seen yet"}
+		return &explain.Reason{Code: PodUnknown, Message: "pod with UID " + uid + " has not been seen yet"}, ""
 	}
 	f := e.facts
-	if _, known := l.nodes[node]; !known {
-		return &explain.Reason{Code: NodeUnknown, Message: "node " + node + " has not been seen yet"}
-	}
 	switch {
 	case f.deleting || f.terminal():
-		return &explain.Reason{Code: PodLeaving, Message: "pod " + f.ref.String() + " is being deleted or has ended"}
+		return &explain.Reason{Code: PodLeaving, Message: "pod " + f.ref.String() + " is being deleted or has ended"}, ""
 	case e.state == stateWaiting && !l.interested(e):
-		return nil
+		return nil, ""
 	case e.state == stateWaiting:
-		return l.waitReason(e)
-	case e.node != node:
-		return &explain.Reason{Code: PlannedElsewhere, Message: "pod " + f.ref.String() + " is planned on node " + e.node}
+		return l.waitReason(e), ""
 	case e.state == statePromised && !l.startable(e):
-		return l.awaitReason(e)
+		return l.awaitReason(e), ""
+	}
+	return nil, e.node
+}
+
+func (l *Ledger) knows(node string) bool {
+	_, known := l.nodes[node]
+	return known
+}
+
+func nodeUnknown(node string) *explain.Reason {
+	return &explain.Reason{Code: NodeUnknown, Message: "node " + node + " has not been seen yet"}
+}
+
+// infeasible says why the pod cannot be bound to node now, nil if it can.
+func (l *Ledger) infeasible(e *entry, uid, node string) *explain.Reason {
+	everywhere, on := l.verdict(e, uid)
+	switch {
+	case everywhere != nil:
+		return everywhere
+	case !l.knows(node):
+		return nodeUnknown(node)
+	case on != "" && on != node:
+		return &explain.Reason{Code: PlannedElsewhere, Message: "pod " + e.facts.ref.String() + " is planned on node " + on}
 	}
 	return nil
 }
@@ -244,8 +271,8 @@ func (l *Ledger) Unsettled(age time.Duration) []PodRef {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []PodRef
-	for _, e := range l.pods {
-		if e.state == stateAssumed && l.now() > e.since+int64(age) {
+	for _, e := range byUID(l.index.states[stateAssumed]) {
+		if l.now() > e.since+int64(age) {
 			out = append(out, e.facts.ref)
 		}
 	}

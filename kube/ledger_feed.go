@@ -16,6 +16,7 @@ import (
 
 // refeed brings the cluster's copy of a pod up to date.
 func (l *Ledger) refeed(e *entry) {
+	l.index.time(e)
 	state, ok := l.modelState(e)
 	if !ok {
 		if e.fed {
@@ -102,7 +103,7 @@ func (l *Ledger) flushWorkload(key string) {
 	}
 	if err := l.cluster.SetWorkload(spec); err != nil {
 		kind, name := "Pod", key
-		if w.isGroup {
+		if w.group != nil {
 			kind = "PodGroup"
 		}
 		l.trouble(kind, "", name, err.Error())
@@ -114,7 +115,7 @@ func (l *Ledger) flushWorkload(key string) {
 // watchStale notes when a gang that had its minimum falls below it. After a
 // restart of ours a gang that is short counts as short from then on.
 func (l *Ledger) watchStale(w *workload) {
-	if w.group == nil {
+	if !w.isGroup || w.gangSpec() == nil {
 		w.ran, w.staleSince = false, 0
 		return
 	}

@@ -165,11 +165,9 @@ func (l *Ledger) SetNamespace(name string, labels map[string]string) {
 	} else {
 		l.namespaces[name] = queue
 	}
-	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
-		if e := l.pods[uid]; e.facts.ref.Namespace == name {
-			l.join(e)
-			l.refeed(e)
-		}
+	for _, e := range byUID(l.index.namespaces[name]) {
+		l.join(e)
+		l.refeed(e)
 	}
 	l.note()
 }
@@ -203,10 +201,15 @@ func (l *Ledger) RemovePriorityClass(c *schedulingv1.PriorityClass) {
 // reprioritize marks the gangs that name the class, or one that does not exist.
 func (l *Ledger) reprioritize(class string) {
 	for key, w := range l.workloads {
-		if w.group == nil || w.group.Spec.PriorityClassName == "" {
+		spec := w.gangSpec()
+		if spec == nil {
 			continue
 		}
-		if _, exists := l.priorities[w.group.Spec.PriorityClassName]; !exists || w.group.Spec.PriorityClassName == class {
+		named := spec.PriorityClassName
+		if named == "" && w.group == nil {
+			named = w.derived().DefaultClass
+		}
+		if _, exists := l.priorities[named]; named != "" && (!exists || named == class) {
 			l.dirty[key] = true
 		}
 	}

@@ -4,7 +4,6 @@
 package kube
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -147,7 +146,7 @@ func (l *Ledger) reworded(e *entry, r explain.Reason) *explain.Reason {
 // order of their names.
 func (l *Ledger) starts() []Start {
 	var out []Start
-	for _, e := range l.pods {
+	for _, e := range l.index.states[statePromised] {
 		if start, ok := l.startOf(e); ok {
 			out = append(out, start)
 		}
@@ -185,8 +184,7 @@ func (l *Ledger) startable(e *entry) bool {
 // are given up, pods that do not end are given up on.
 func (l *Ledger) tick(now int64) {
 	l.review(now)
-	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
-		e := l.pods[uid]
+	for _, e := range byUID(l.index.timed) {
 		changed := l.refused(e, now)
 		for node, x := range e.excluded {
 			if x.until <= now {
@@ -196,7 +194,7 @@ func (l *Ledger) tick(now int64) {
 		}
 		if e.protectedUntil > 0 && e.protectedUntil <= now {
 			e.protectedUntil = 0
-			l.budgetsDirty = true
+			l.protectionDirty, changed = true, true
 		}
 		if e.blockedUntil > 0 && e.blockedUntil <= now {
 			e.blockedUntil = 0
@@ -263,11 +261,7 @@ func (l *Ledger) heldIn(e *entry) []model.HeldGPU {
 func (l *Ledger) Adopt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
-		e := l.pods[uid]
-		if e.state != stateWaiting && e.state != statePromised {
-			continue
-		}
+	for _, e := range slices.Concat(byUID(l.index.states[stateWaiting]), byUID(l.index.states[statePromised])) {
 		f := e.facts
 		if !f.gated && !f.deleting && f.nominated != "" && e.workload != nil {
 			l.enter(e, statePromised, f.nominated, nil)

@@ -28,6 +28,7 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 		// says so may come later or was missed.
 		l.dropPod(before)
 	}
+	facts.adopt(l.memberships[facts.ref.UID])
 	e, known := l.pods[facts.ref.UID]
 	if known && reflect.DeepEqual(e.facts, facts) {
 		return
@@ -44,7 +45,9 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 	if known && e.facts.queueLabel != facts.queueLabel {
 		e.planReason = nil // it was about the other queue
 	}
-	e.facts = facts
+	if e.facts = facts; !known {
+		l.index.add(e)
+	}
 	l.join(e)
 	l.follow(e, !known)
 	l.refeed(e)
@@ -56,6 +59,7 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 func (l *Ledger) RemovePod(uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.memberships, uid)
 	if _, ok := l.pods[uid]; ok {
 		l.dropPod(uid)
 		l.note()
@@ -65,19 +69,22 @@ func (l *Ledger) RemovePod(uid string) {
 func (l *Ledger) dropPod(uid string) {
 	e := l.pods[uid]
 	l.leave(e)
+	l.index.remove(e)
 	l.trouble("Pod", e.facts.ref.Namespace, e.facts.ref.Name, "")
 	l.cluster.RemovePod(uid)
 	delete(l.pods, uid)
+	delete(l.memberships, uid)
 	if l.names[e.facts.ref.String()] == uid {
 		delete(l.names, e.facts.ref.String())
 	}
-	l.budgetsDirty = true
+	l.unbudgeted[e.facts.ref.Namespace] = true
+	l.protectionDirty = l.protectionDirty || e.protectedUntil > 0
 }
 
 // join puts the pod into its workload.
 func (l *Ledger) join(e *entry) {
 	key := ""
-	if e.facts.group != "" || l.queueOfPod(e.facts) != "" {
+	if e.facts.inGang() || l.queueOfPod(e.facts) != "" {
 		key = e.facts.workloadKey()
 	}
 	if e.workload != nil && e.workload.key != key {
@@ -86,7 +93,7 @@ func (l *Ledger) join(e *entry) {
 	if key == "" {
 		return
 	}
-	w := l.workload(key, e.facts.group != "")
+	w := l.workload(key, e.facts.inGang())
 	w.pods[e.facts.ref.UID] = e
 	e.workload = w
 	l.dirty[key] = true
@@ -115,7 +122,9 @@ func (l *Ledger) enter(e *entry, s state, node string, held []model.HeldGPU) {
 	if e.state != s || e.node != node {
 		e.since = l.now()
 	}
-	e.state, e.node, e.held = s, node, held
+	l.index.move(e, s)
+	l.unbudgeted[e.facts.ref.Namespace] = true
+	e.node, e.held = node, held
 	if s != statePromised {
 		e.awaits = nil
 	}
@@ -127,7 +136,7 @@ func (l *Ledger) enter(e *entry, s state, node string, held []model.HeldGPU) {
 // follow moves the entry to where the API server has the pod.
 func (l *Ledger) follow(e *entry, first bool) {
 	f := e.facts
-	l.budgetsDirty = true
+	l.unbudgeted[f.ref.Namespace] = true
 	switch {
 	case e.state == stateReleased:
 	case f.terminal():
@@ -172,7 +181,9 @@ func (l *Ledger) ownReason(e *entry) *explain.Reason {
 	switch {
 	case f.invalid != nil:
 		return f.invalid
-	case e.workload != nil && e.workload.isGroup && e.workload.group == nil:
+	case f.member != nil && f.member.Waits != nil && f.group == "":
+		return f.member.Waits
+	case e.workload != nil && f.group != "" && e.workload.group == nil:
 		return &explain.Reason{
 			Code: PodGroupMissing,
 			Message: fmt.Sprintf("pod %s belongs to PodGroup %s, which does not exist; create it or remove the pod's label fairslice.io/pod-group",

@@ -113,8 +113,8 @@ func (l *Ledger) Backlog() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waiting := map[string]bool{}
-	for _, e := range l.pods {
-		if e.state == stateWaiting && e.workload != nil && !e.facts.deleting {
+	for _, e := range l.index.states[stateWaiting] {
+		if e.workload != nil && !e.facts.deleting {
 			if q := l.queueOf(e); q != "" {
 				waiting[q] = true
 			}
@@ -205,9 +205,11 @@ func (l *Ledger) Waiting() []WaitView {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []WaitView
-	for _, e := range l.pods {
-		if v, ok := l.waitOf(e); ok {
-			out = append(out, v)
+	for _, s := range []state{stateWaiting, statePromised} {
+		for _, e := range l.index.states[s] {
+			if v, ok := l.waitOf(e); ok {
+				out = append(out, v)
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b WaitView) int {
@@ -263,11 +265,5 @@ func (l *Ledger) StartOf(uid string) (Start, bool) {
 func (l *Ledger) OpenPromises() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
-	for _, e := range l.pods {
-		if e.state == statePromised || e.state == stateAssumed {
-			n++
-		}
-	}
-	return n
+	return len(l.index.states[statePromised]) + len(l.index.states[stateAssumed])
 }

@@ -30,9 +30,14 @@ type podFacts struct {
 	pod   model.Pod
 	parts []part
 
-	queueLabel  string
-	asksGPU     bool
-	group       string // PodGroup's name
+	queueLabel string
+	asksGPU    bool
+	group      string // PodGroup's name
+	// member is what the pod's owners say; ownSubGroup and ownRank are what the
+	// pod itself says.
+	member      *Membership
+	ownSubGroup string
+	ownRank     rank
 	priority    int32
 	preemptible *bool
 	recreated   bool
@@ -58,6 +63,12 @@ type podFacts struct {
 	daemon  bool
 	// invalid is set when no place could ever serve the pod.
 	invalid *explain.Reason
+}
+
+// rank is a pod's place in the order of its workload, if ok.
+type rank struct {
+	order int
+	ok    bool
 }
 
 // spreading is a pod's own choice of pack or spread, nil for none.
@@ -103,6 +114,7 @@ func (c *Config) factsOf(pod *corev1.Pod) *podFacts {
 		f.owner, f.daemon = string(owner.UID), owner.Kind == "DaemonSet"
 	}
 	f.pod = c.corePod(pod)
+	f.ownSubGroup, f.ownRank = f.pod.SubGroup, rank{f.pod.Order, f.pod.HasOrder}
 	f.readGPU(c, pod)
 	f.readChoices(pod)
 	return f

@@ -22,15 +22,17 @@ func trimPod(obj any) (any, error) {
 	}
 	trimMeta(&pod.ObjectMeta)
 	spec := corev1.PodSpec{
-		NodeName:        pod.Spec.NodeName,
-		NodeSelector:    pod.Spec.NodeSelector,
-		Tolerations:     pod.Spec.Tolerations,
-		SchedulingGates: pod.Spec.SchedulingGates,
-		Priority:        pod.Spec.Priority,
-		Overhead:        pod.Spec.Overhead,
-		Resources:       pod.Spec.Resources,
-		InitContainers:  trimContainers(pod.Spec.InitContainers),
-		Containers:      trimContainers(pod.Spec.Containers),
+		NodeName:          pod.Spec.NodeName,
+		PriorityClassName: pod.Spec.PriorityClassName,
+		SchedulingGroup:   pod.Spec.SchedulingGroup,
+		NodeSelector:      pod.Spec.NodeSelector,
+		Tolerations:       pod.Spec.Tolerations,
+		SchedulingGates:   pod.Spec.SchedulingGates,
+		Priority:          pod.Spec.Priority,
+		Overhead:          pod.Spec.Overhead,
+		Resources:         pod.Spec.Resources,
+		InitContainers:    trimContainers(pod.Spec.InitContainers),
+		Containers:        trimContainers(pod.Spec.Containers),
 	}
 	if a := pod.Spec.Affinity; a != nil {
 		spec.Affinity = &corev1.Affinity{PodAffinity: a.PodAffinity, PodAntiAffinity: a.PodAntiAffinity}
@@ -103,12 +105,13 @@ func trimNode(obj any) (any, error) {
 }
 
 // trimMeta drops what nobody reads: managed fields and other people's
-// annotations.
+// annotations, but for those that grouping reads.
 func trimMeta(m *metav1.ObjectMeta) {
 	m.ManagedFields = nil
 	m.Annotations = maps.Clone(m.Annotations)
 	maps.DeleteFunc(m.Annotations, func(key, _ string) bool {
-		return !strings.HasPrefix(key, v1alpha1.Group+"/")
+		return !strings.HasPrefix(key, v1alpha1.Group+"/") &&
+			!strings.HasPrefix(key, v1alpha1.MigrationPrefix) && key != v1alpha1.MigrationPodGroup
 	})
 }
 

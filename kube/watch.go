@@ -53,6 +53,8 @@ type Watcher struct {
 	log     *slog.Logger
 	pods    cache.SharedIndexInformer
 	waiting map[string]cache.ResourceEventHandlerRegistration
+	// grouper may be nil: then only PodGroups make gangs.
+	grouper Grouper
 }
 
 // NewWatcher prepares the watches. client should speak protobuf; dynamic is
@@ -66,13 +68,13 @@ func NewWatcher(ledger *Ledger, client kubernetes.Interface, dyn dynamic.Interfa
 	}
 	w.pods = w.core.Core().V1().Pods().Informer()
 	steps := []error{
-		watch(w, "pods", w.pods, trimPod, podEvents(ledger)),
+		watch(w, "pods", w.pods, trimPod, w.podEvents()),
 		watch(w, "nodes", w.core.Core().V1().Nodes().Informer(), trimNode, events[*corev1.Node]{
 			set:    ledger.SetNode,
 			remove: func(n *corev1.Node) { ledger.RemoveNode(n.Name) },
 		}),
 		watch(w, "namespaces", w.core.Core().V1().Namespaces().Informer(), trimManagedFields, events[*corev1.Namespace]{
-			set:    func(n *corev1.Namespace) { ledger.SetNamespace(n.Name, n.Labels) },
+			set:    w.setNamespace,
 			remove: func(n *corev1.Namespace) { ledger.RemoveNamespace(n.Name) },
 		}),
 		watch(w, "priorityclasses", w.core.Scheduling().V1().PriorityClasses().Informer(), trimManagedFields, events[*schedulingv1.PriorityClass]{
@@ -103,6 +105,10 @@ func NewWatcher(ledger *Ledger, client kubernetes.Interface, dyn dynamic.Interfa
 	return w, nil
 }
 
+// UseGrouper derives gangs from the owners of pods. It must be called before
+// Run, and the ledger must wait for GroupingSource.
+func (w *Watcher) UseGrouper(g Grouper) { w.grouper = g }
+
 // Run watches until ctx is done. The ledger becomes ready on the way.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.core.StartWithContext(ctx)
@@ -111,9 +117,13 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer w.own.Shutdown()
 	for source, registration := range w.waiting {
 		go func() {
-			if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-				w.ledger.Synced(source)
+			if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+				return
 			}
+			if source == "pods" && w.grouper != nil {
+				w.grouper.Listed()
+			}
+			w.ledger.Synced(source)
 		}()
 	}
 	retain, settle := time.NewTicker(retainEvery), time.NewTicker(settleEvery)
@@ -147,7 +157,7 @@ func (w *Watcher) retain() {
 	for _, uid := range known {
 		if !stored[uid] {
 			w.log.Warn("a pod was in the ledger and not in the API server", "uid", uid)
-			w.ledger.RemovePod(uid)
+			w.removePod(uid)
 		}
 	}
 }
@@ -172,10 +182,31 @@ type events[T any] struct{ set, remove func(T) }
 
 // podEvents tells pods of one name apart by UID: an update may bring another
 // pod than the one before, when the deletion between was missed.
-func podEvents(l *Ledger) events[*corev1.Pod] {
+func (w *Watcher) podEvents() events[*corev1.Pod] {
 	return events[*corev1.Pod]{
-		set:    l.SetPod,
-		remove: func(p *corev1.Pod) { l.RemovePod(string(p.UID)) },
+		set: func(p *corev1.Pod) {
+			if w.grouper != nil {
+				w.grouper.Observe(p)
+			}
+			w.ledger.SetPod(p)
+		},
+		remove: func(p *corev1.Pod) { w.removePod(string(p.UID)) },
+	}
+}
+
+// removePod ends what the grouper says about the pod first, so that nothing is
+// said about it after it is gone.
+func (w *Watcher) removePod(uid string) {
+	if w.grouper != nil {
+		w.grouper.Forget(uid)
+	}
+	w.ledger.RemovePod(uid)
+}
+
+func (w *Watcher) setNamespace(n *corev1.Namespace) {
+	w.ledger.SetNamespace(n.Name, n.Labels)
+	if w.grouper != nil {
+		w.grouper.Reconsider(n.Name)
 	}
 }
 

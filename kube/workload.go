@@ -11,11 +11,11 @@ import (
 	"github.com/fairslice/fairslice/core/model"
 )
 
-// workload is a PodGroup with its pods, or a single pod.
+// workload is a PodGroup or a derived gang with its pods, or a single pod.
 type workload struct {
 	key string
-	// group is nil for a single pod, and for a PodGroup that pods name but
-	// that does not exist.
+	// group is nil for a single pod, for a derived gang, and for a PodGroup that
+	// pods name but that does not exist.
 	group   *v1alpha1.PodGroup
 	isGroup bool
 	pods    map[string]*entry // by UID
@@ -35,6 +35,9 @@ func podKey(ref PodRef) string               { return ref.Namespace + "/pod/" + 
 func (f *podFacts) workloadKey() string {
 	if f.group != "" {
 		return groupKey(f.ref.Namespace, f.group)
+	}
+	if g := f.derived(); g != nil {
+		return g.Key
 	}
 	return podKey(f.ref)
 }
@@ -60,27 +63,12 @@ func (l *Ledger) build(w *workload) model.Workload {
 	if p := w.preemptible(); p != nil {
 		out.Preemptible = *p
 	}
-	if w.group == nil {
-		return out
+	if w.group != nil {
+		l.apply(&w.group.Spec, &out)
+		out.CreatedAt = w.group.CreationTimestamp.UnixNano()
+	} else if g := w.derived(); g != nil {
+		l.buildDerived(w, g, &out)
 	}
-	g := &w.group.Spec
-	if g.Queue != "" {
-		out.Queue = g.Queue
-	}
-	if g.PriorityClassName != "" {
-		out.Priority = l.classPriority(g.PriorityClassName)
-		out.Preemptible = out.Priority < l.config.PreemptibleBelow
-	}
-	if g.Preemptible != nil {
-		out.Preemptible = *g.Preemptible
-	}
-	out.MinMember = intOr(g.MinMember, v1alpha1.DefaultMinMember)
-	out.MinSubGroup = intOr(g.MinSubGroup, 0)
-	out.SubGroups = subGroupsOf(g.SubGroups)
-	out.Topology = constraintOf(g.Topology)
-	out.CreatedAt = w.group.CreationTimestamp.UnixNano()
-	out.PreemptionDelay = durationOr(g.PreemptionDelay, 0)
-	out.StaleGrace = durationOr(g.StaleGracePeriod, -1)
 	return out
 }
 
@@ -95,7 +83,7 @@ func (l *Ledger) buildFromPods(w *workload, out *model.Workload) {
 		if i == 0 || f.priority > out.Priority {
 			out.Priority = f.priority
 		}
-		out.Recreated = out.Recreated && f.recreated
+		out.Recreated = out.Recreated && f.recreated && (f.member == nil || !f.member.NotRecreated)
 		earliest(&out.CreatedAt, f.pod.CreatedAt)
 		if e.state == stateBound && !f.terminal() {
 			earliest(&out.StartedAt, f.startedAt)
@@ -141,13 +129,16 @@ func (w *workload) preemptible() *bool {
 	return nil
 }
 
-// queueOfPod is the pod's own label, else that of its namespace (which does not
-// reach the pods of a DaemonSet: they belong to the nodes), else the default
-// queue if it asks for GPU or waits at our gate, else none.
+// queueOfPod is the pod's own label, else that of its owners, else that of its
+// namespace (which does not reach the pods of a DaemonSet: they belong to the
+// nodes), else the default queue if it asks for GPU or waits at our gate, else
+// none.
 func (l *Ledger) queueOfPod(f *podFacts) string {
 	switch {
 	case f.queueLabel != "":
 		return f.queueLabel
+	case f.derived() != nil && f.derived().Spec.Queue != "":
+		return f.derived().Spec.Queue
 	case l.namespaces[f.ref.Namespace] != "" && !f.daemon:
 		return l.namespaces[f.ref.Namespace]
 	case f.asksGPU || f.gated:

@@ -4,6 +4,7 @@
 package lint
 
 import (
+	"go/parser"
 	"strings"
 	"testing"
 )
@@ -64,5 +65,27 @@ func TestRulesFindBreaches(t *testing.T) {
 				t.Errorf("the rule names %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestSkipsAreFound: of the calls below, those marked are skipped tests.
+func TestSkipsAreFound(t *testing.T) {
+	const text = `package p
+func TestA(t *testing.T) {
+	t.Skip("marked")
+	t.Run("sub", func(t *testing.T) { t.SkipNow() /* marked */ })
+	rapid.Check(t, func(r *rapid.T) { r.Skip("a draw") })
+	rapid.Check(t, func(t *rapid.T) { t.Skip("a draw") })
+	other.Skip("not ours")
+}
+func FuzzB(f *testing.F) {
+	f.Fuzz(func(t *testing.T, s string) { if s == "" { t.Skipf("marked") } })
+}`
+	file, err := parser.ParseFile(fileSet, "text.go", text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(skips(file)), strings.Count(text, "marked"); got != want {
+		t.Errorf("found %d skipped tests, want %d", got, want)
 	}
 }

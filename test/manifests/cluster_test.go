@@ -5,6 +5,7 @@ package manifests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -45,7 +46,11 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "start the control plane:", err)
 		return 1
 	}
-	defer cluster.Stop()
+	defer func() {
+		if err := cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
+		}
+	}()
 	server = &fixture{cluster: cluster, clients: map[string]dynamic.Interface{}}
 	if err := server.install(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "apply the manifests:", err)
@@ -102,10 +107,14 @@ func (f *fixture) waitForPolicies(ctx context.Context) error {
 		"fairslice-pod-node":     func(p *corev1.Pod) { p.Labels["fairslice.io/queue"], p.Spec.NodeName = "q", "n" },
 	} {
 		if err := f.waitFor(ctx, "policy "+policy, func() error {
-			if _, err := probe(change); err == nil || !strings.Contains(err.Error(), policy) {
-				return fmt.Errorf("a probe was not refused: %v", err)
+			_, err := probe(change)
+			switch {
+			case err == nil:
+				return errors.New("a probe was accepted")
+			case strings.Contains(err.Error(), policy):
+				return nil
 			}
-			return nil
+			return err
 		}); err != nil {
 			return err
 		}
@@ -113,7 +122,7 @@ func (f *fixture) waitForPolicies(ctx context.Context) error {
 	return f.waitFor(ctx, "mutating policies", func() error {
 		pod, err := probe(func(p *corev1.Pod) { p.Labels["fairslice.io/queue"] = "crowded" })
 		if err == nil && (len(pod.Spec.SchedulingGates) == 0 || len(pod.Spec.Containers[0].Resources.Limits) == 0) {
-			return fmt.Errorf("a probe was not gated or not marked")
+			return errors.New("a probe was not gated or not marked")
 		}
 		return err
 	})

@@ -4,7 +4,7 @@
 package manifests
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 	"testing"
 
@@ -32,7 +32,7 @@ func TestPoliciesTypeCheck(t *testing.T) {
 				return err
 			}
 			if got.Status.ObservedGeneration != got.Generation || got.Status.TypeChecking == nil {
-				return fmt.Errorf("not done")
+				return errors.New("not done")
 			}
 			for _, w := range got.Status.TypeChecking.ExpressionWarnings {
 				t.Errorf("policy %s, %s: %s", p.Name, w.FieldRef, w.Warning)

@@ -18,10 +18,12 @@ type Plan struct {
 	// those of stale gangs.
 	Evictions []Eviction
 	// Withdrawn are UIDs of Promised pods whose promise no longer holds (node
-	// gone, gang short, limit lowered): their room is free again.
+	// gone, gang short, limit lowered, lost to a stronger claim): their room is
+	// free again. Such a pod may have a new one among Placements.
 	Withdrawn []string
-	// Waits covers every workload with pods that the plan does not place, in
-	// queue order.
+	// Waits covers every workload with pods that cannot start now, because they
+	// have no place or because its room is not free yet, by queue name and then
+	// in the order of jobs.
 	Waits []Wait
 	// Queues reports every queue, parents before children, then by name.
 	Queues []QueueReport
@@ -52,7 +54,9 @@ const (
 	RuleStaleGang   Rule = "staleGang"
 )
 
-// Eviction takes a pod's place away.
+// Eviction takes a pod's place away. Whoever carries the plan out counts the
+// pod as Releasing at once, before the eviction is done: its room is promised
+// already.
 type Eviction struct {
 	Pod      string // UID
 	Workload string

@@ -60,9 +60,9 @@ func (h *histogram) add(c *model.Cluster, p *model.LivePod, n *model.LiveNode) {
 		return
 	}
 	if _, later, _ := fit.Room(s, n); !later {
-		want, free, unit := fit.GPUBlock(s, n)
+		resource, want, free, unit := fit.GPUBlock(s, n)
 		h.counts["too few free GPUs"+unit]++
-		h.block(model.ResourceGPU, want, free)
+		h.block(resource, want, free)
 		return
 	}
 	if p.HasAffinity() {
@@ -76,15 +76,19 @@ func (h *histogram) add(c *model.Cluster, p *model.LivePod, n *model.LiveNode) {
 // before others.
 func (h *histogram) block(resource string, want, free int64) {
 	switch {
-	case h.seenRoom && h.resource == model.ResourceGPU && resource != model.ResourceGPU:
+	case h.seenRoom && isGPU(h.resource) && !isGPU(resource):
 		return
 	case h.seenRoom && h.resource == resource:
 		h.largest = max(h.largest, free)
 		return
-	case h.seenRoom && resource != model.ResourceGPU && h.resource < resource:
+	case h.seenRoom && !isGPU(resource) && h.resource < resource:
 		return
 	}
 	h.resource, h.asked, h.largest, h.seenRoom = resource, want, free, true
+}
+
+func isGPU(resource string) bool {
+	return resource == model.ResourceGPU || resource == explain.GPUMemory
 }
 
 func (h *histogram) words(nodes int) string {

@@ -12,11 +12,17 @@ import (
 	"github.com/fairslice/fairslice/core/model"
 )
 
+// GPUMemory names the memory of one GPU, in MiB, in reasons. No queue counts it.
+const GPUMemory = "gpu-memory"
+
 // Quantity words an amount of a resource for people: "7.5 GPUs", "1 CPU core",
 // "1.5 GiB of memory", "2 example.com/fpga".
 func Quantity(resource string, a amount.Amount) string {
 	if resource == model.ResourceMemory {
 		return Number(resource, a) + " of memory"
+	}
+	if resource == GPUMemory {
+		return Number(resource, a) + " of GPU memory"
 	}
 	one := a == model.Unit(resource)
 	if resource == model.ResourceCPU {
@@ -34,6 +40,8 @@ func Number(resource string, a amount.Amount) string {
 		return "unlimited"
 	case resource == model.ResourceMemory:
 		return memory(a)
+	case resource == GPUMemory:
+		return memory(a << 20)
 	case resource == model.ResourceCPU || model.Unit(resource) == 1000:
 		return thousandths(int64(a))
 	}

@@ -16,7 +16,7 @@ func NoLeaf(queue string, exists bool) Reason {
 			Message: fmt.Sprintf("queue %s: it has queues below it and runs no workloads itself; name one of those", queue)}
 	}
 	return Reason{Code: QueueDoesNotExist, Queue: queue,
-		Message: fmt.Sprintf("queue %s: it does not exist, or a queue above it does not", queue)}
+		Message: fmt.Sprintf("queue %s does not exist, or a queue above it does not", queue)}
 }
 
 // GangShort says that a gang lacks members, gated ones not counted.

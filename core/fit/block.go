@@ -3,20 +3,47 @@
 
 package fit
 
-import "github.com/fairslice/fairslice/core/model"
+import (
+	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/model"
+)
 
-// GPUBlock is, in thousandths of a GPU, the largest block that a shape's
-// claims ask for at once and the largest that a node has free for it: whole
-// GPUs of the node, or, for a share, the freest single GPU.
-func GPUBlock(s *model.Shape, n *model.LiveNode) (want, free int64, unit string) {
+// GPUBlock is the largest block of GPU that a shape's claims ask for at once and
+// the largest that a node has free for it: whole GPUs of the node or, for a
+// share, the freest single GPU. Thousandths of a GPU, or MiB of
+// explain.GPUMemory where all claims ask for memory.
+func GPUBlock(s *model.Shape, n *model.LiveNode) (resource string, want, free int64, unit string) {
+	memory := true
 	for i := range s.Claims {
 		if s.Claims[i].Kind == model.WholeGPU {
 			want += 1000 * int64(s.Claims[i].Count)
 		}
+		memory = memory && s.Claims[i].Kind == model.GPUMemory
 	}
-	if want > 0 {
-		return want, 1000 * int64(n.WholeFree), ""
+	switch {
+	case want > 0:
+		return model.ResourceGPU, want, 1000 * int64(n.WholeFree), ""
+	case memory:
+		want, free = memoryBlock(s, n)
+		return explain.GPUMemory, want, free, " with enough memory"
 	}
+	want, free = shareBlock(s, n)
+	return model.ResourceGPU, want, free, " in one piece"
+}
+
+func memoryBlock(s *model.Shape, n *model.LiveNode) (want, free int64) {
+	for i := range s.Claims {
+		want = max(want, s.Claims[i].MemoryMiB)
+	}
+	for i := range n.GPUs {
+		if g := &n.GPUs[i]; g.Healthy && g.Shareable {
+			free = max(free, g.MemoryMiB-g.Booked.MiB)
+		}
+	}
+	return want, free
+}
+
+func shareBlock(s *model.Shape, n *model.LiveNode) (want, free int64) {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		if !g.Healthy || !g.Shareable || g.MemoryMiB == 0 {
@@ -29,10 +56,8 @@ func GPUBlock(s *model.Shape, n *model.LiveNode) (want, free int64, unit string)
 			want = max(want, milli)
 		}
 	}
-	if want == 0 {
-		for j := range s.Claims {
-			want = max(want, s.Claims[j].Milli)
-		}
+	for j := 0; want == 0 && j < len(s.Claims); j++ {
+		want = max(want, s.Claims[j].Milli)
 	}
-	return want, max(free, 0), " in one piece"
+	return want, max(free, 0)
 }

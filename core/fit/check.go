@@ -61,8 +61,7 @@ func checkRoom(c *model.Cluster, p *model.LivePod, n *model.LiveNode) *explain.R
 	resource, free, want, short := ShortOf(c, s, n)
 	what := ""
 	if !short {
-		resource = model.ResourceGPU
-		want, free, what = GPUBlock(s, n)
+		resource, want, free, what = GPUBlock(s, n)
 	}
 	r := refusal("node %s: %s asked%s, %s free", node, explain.Quantity(resource, amount.Amount(want)), what,
 		explain.Number(resource, amount.Amount(max(free, 0))))

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairslice/fairslice/kube"
 	"github.com/fairslice/fairslice/test/bed"
 	"github.com/fairslice/fairslice/test/stack"
 )
@@ -29,7 +30,7 @@ func TestEighthMemberIsTwentySecondsLate(t *testing.T) {
 	f.gang("g", "team", 8)
 	pods := members("g", "team", 8)
 	f.create(pods[:7]...)
-	f.eventuallyWaits(10*time.Second, "g-0", "7 of 8")
+	f.eventuallyWaits(10*time.Second, "g-0", "gang default/g: 1 pod is missing")
 	f.always(20*time.Second, func() string {
 		if n := f.boundCount("g-"); n != 0 {
 			return fmt.Sprintf("%d members are bound while one is missing", n)
@@ -40,19 +41,25 @@ func TestEighthMemberIsTwentySecondsLate(t *testing.T) {
 	f.eventuallyBound(20*time.Second, "g-", 8)
 }
 
-// straggler makes a member that no scheduler picks up, so that the others wait
-// for it in their bind calls.
-func straggler(p *corev1.Pod) { p.Spec.SchedulerName = "nobody" }
+// straggler makes a member that no scheduler picks up (the second set-up's does
+// not run here), so that the others wait for it in their bind calls.
+func straggler(p *corev1.Pod) { p.Spec.SchedulerName = "fairslice-scheduler" }
 
-// atBarrier waits until seven members have been planned and wait for the
-// eighth.
+// atBarrier waits until seven members are in their bind calls, with room taken,
+// and wait for the eighth.
 func (f fixture) atBarrier() {
 	f.t.Helper()
 	f.eventually(20*time.Second, func() string {
-		for _, p := range f.pods() {
-			if p.Status.NominatedNodeName == "" {
-				return fmt.Sprintf("pod %s is not planned: %q", p.Name, reason(p))
+		var dump kube.Dump
+		f.must(f.LedgerDump(f.ctx, &dump))
+		assumed := 0
+		for _, p := range dump.Pods {
+			if p.State == "assumed" {
+				assumed++
 			}
+		}
+		if assumed != 7 {
+			return fmt.Sprintf("%d of 7 members are in their bind calls; %s", assumed, f.firstReason("g-"))
 		}
 		return ""
 	})

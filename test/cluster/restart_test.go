@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -118,8 +119,8 @@ func (f fixture) forbidBinding(pod string) {
 	}, metav1.CreateOptions{})
 	f.must(err)
 	f.t.Cleanup(func() {
-		f.report(bindings.Delete(f.t.Context(), name, metav1.DeleteOptions{}))
-		f.report(policies.Delete(f.t.Context(), name, metav1.DeleteOptions{}))
+		f.report(bindings.Delete(context.Background(), name, metav1.DeleteOptions{}))
+		f.report(policies.Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})
 	time.Sleep(time.Second) // until the API server has compiled it
 }

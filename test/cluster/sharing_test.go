@@ -39,7 +39,7 @@ func TestFourHundredQuartersFillAHundredGPUs(t *testing.T) {
 		}
 	}
 	f.create(stack.Pod("one-more", stack.Queue("team"), stack.Slice(25)))
-	f.eventuallyWaits(15*time.Second, "one-more", "GPU", "25")
+	f.eventuallyWaits(15*time.Second, "one-more", "0.25 GPUs asked", "largest free block is 0")
 }
 
 func TestThirtyTwoHalvesOfOneSecondAllRun(t *testing.T) {
@@ -65,7 +65,7 @@ func TestThreeQuartersDoNotFitOnTwoHalves(t *testing.T) {
 		t.Fatalf("the halves should lie on two GPUs, they hold %v", held)
 	}
 	f.create(stack.Pod("big", stack.Queue("team"), stack.Slice(75)))
-	f.eventuallyWaits(10*time.Second, "big", "75", "50")
+	f.eventuallyWaits(10*time.Second, "big", "0.75 GPUs asked", "largest free block is 0.5")
 	f.must(f.AddGPUNodes(f.ctx, stack.A100("n1", 1)))
 	f.eventuallyBound(20*time.Second, "big", 1)
 }
@@ -79,8 +79,8 @@ func TestMemoryIsCountedByEachCardsOwnSize(t *testing.T) {
 	f.eventuallyBound(20*time.Second, "a-", 2)
 	f.eventuallyBound(20*time.Second, "h-", 3)
 	f.create(ask("a-2", "a100"), ask("h-3", "h100"))
-	f.eventuallyWaits(10*time.Second, "a-2", "20 GiB")
-	f.eventuallyWaits(10*time.Second, "h-3", "20 GiB")
+	f.eventuallyWaits(10*time.Second, "a-2", "20 GiB of GPU memory asked", "largest free block is 0")
+	f.eventuallyWaits(10*time.Second, "h-3", "20 GiB of GPU memory asked", "largest free block is 19.647 GiB")
 	for name, want := range map[string]int64{"a-0": 500, "h-0": 20 * 1024 * 1000 / 81559} {
 		a, err := v1alpha1.DecodeAssignment(f.pods()[name].Annotations[v1alpha1.AnnotationGPUAssignment])
 		f.must(err)

@@ -146,17 +146,20 @@ func (c *Cluster) settleNode(n *LiveNode) {
 	n.recountFree()
 	c.settleTotal(n)
 	slices.SortFunc(n.Pods, byUID)
-	for _, p := range n.Pods {
-		p.Home.Held = c.givenHolds(n, p)
-	}
 	for pass := range 2 {
 		for _, p := range n.Pods {
-			p.Place = Place{}
-			if auto := len(p.Spec.Held) == 0 && len(p.Spec.Claims) > 0; auto != (pass == 1) {
+			auto := len(p.Spec.Held) == 0 && len(p.Spec.Claims) > 0
+			if auto != (pass == 1) {
 				continue
 			}
-			if pass == 1 {
+			had := p.Home.Held
+			if auto {
 				p.Home.Held = autoHolds(n, p.Spec.Claims)
+			} else {
+				p.Home.Held = c.givenHolds(n, p)
+			}
+			if !slices.Equal(had, p.Home.Held) {
+				c.touchWork(p.Workload) // another GPU may cost something else
 			}
 			c.takeNode(n, p, p.Home, 1)
 		}

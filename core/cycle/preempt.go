@@ -29,6 +29,11 @@ func (d *decider) preempt() {
 			s = d.preemptSearch(j, true)
 			found = s.run()
 		}
+		if found && s.outgrowsShare() {
+			d.c.Undo(mark)
+			d.budgetUsed = used
+			return false
+		}
 		if !found {
 			d.noteBlocked(s)
 			return false
@@ -59,6 +64,33 @@ func (d *decider) preemptSearch(j *job, startedOnly bool) *search {
 // promisedRoom says whether a pod books room that it does not hold yet, perhaps
 // because others were evicted for it.
 func promisedRoom(p *model.LivePod) bool { return p.Phase == model.Awaiting }
+
+// outgrowsShare says whether the claimant, larger than its victims, makes a queue
+// exceed its fair share of something while a sibling is still below its own: the
+// sibling would take the room back, and the victims return to be evicted again.
+func (s *search) outgrowsShare() bool {
+	t := s.d.t
+	grown := slices.Clone(s.j.need)
+	for _, u := range s.taken {
+		amount.SubFrom(grown, s.d.cost(u.pods))
+	}
+	for a := s.j.w.Queue; a != model.NoQueue; a = t.Queues[a].Parent {
+		q := &t.Queues[a]
+		siblings := t.Roots
+		if q.Parent != model.NoQueue {
+			siblings = t.Queues[q.Parent].Children
+		}
+		for r := range grown {
+			if grown[r] <= 0 || q.Allocated[r] <= q.FairShare[r] {
+				continue
+			}
+			if slices.ContainsFunc(siblings, func(x int) bool { return x != a && t.Queues[x].Allocated[r] < t.Queues[x].FairShare[r] }) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // outgrowsPromises says whether the claimant takes room that was booked, not
 // held, and more than the victims had. Room that other queues were made to give

@@ -155,10 +155,12 @@ static bool before(struct growth *g, CUmemoryPool handle, uint64_t size)
 	fs_unlock(&fs_state_lock);
 	bool fits = fs_take(g->dev, g->reserved);
 	fs_lock(&fs_state_lock);
-	if (fits)
+	if (fits) {
 		p->charged += g->reserved;
-	else
+		atomic_store(&fs_pools_active, 1);
+	} else {
 		p->flying--;
+	}
 	fs_unlock(&fs_state_lock);
 	return fits;
 }

@@ -141,6 +141,7 @@ static void open_machine(void)
 		if (m->magic != MAGIC)
 			set_up();
 		choose_visible();
+		flock(fd, LOCK_UN); // the mapping would keep the lock
 		close(fd);
 	}
 	pthread_mutex_unlock(&opening);

@@ -1,0 +1,87 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Test code: the ways in which a program reaches the driver.
+
+#include "functions.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct functions f;
+
+static void *(*other_dlsym)(void *, const char *);
+static void *(*other)(const char *);
+static void *cuda;
+static int version = 13040;
+static uint64_t flags;
+
+static void *by_dlsym(const char *name) { return other_dlsym(cuda, name); }
+static void *by_next(const char *name) { return dlsym(RTLD_NEXT, name); }
+static void *by_deepbind(const char *name) { return other(name); }
+
+static void *by_proc(const char *name)
+{
+	static CUresult (*get)(const char *, void **, int, uint64_t, int *);
+	char base[96];
+	void *p = NULL;
+	if (get == NULL) // a runtime gets it from dlsym, as cuGetProcAddress
+		get = (CUresult(*)(const char *, void **, int, uint64_t, int *))dlsym(cuda, "cuGetProcAddress_v2");
+	snprintf(base, sizeof base, "%s", name);
+	size_t n = strlen(base);
+	if (n > 3 && base[n - 3] == '_' && base[n - 2] == 'v')
+		base[n - 3] = 0;
+	// These take their parameters from a version; ask for the form that we call.
+	int ask = strcmp(name, "cuCtxCreate_v2") == 0 ? 4000 : strcmp(name, "cuGraphAddNode_v2") == 0 ? 12030 :
+		  strcmp(name, "cuCtxSynchronize") == 0 || strncmp(name, "cuMulticastBind", 15) == 0 ? 12050 :
+		  strcmp(name, "cuDeviceGetUuid") == 0 ? 9020 : version;
+	int status = 0;
+	return get(base, &p, ask, flags, &status) == CUDA_SUCCESS ? p : dlsym(cuda, name);
+}
+
+int resolve_all(const char *way)
+{
+	void *(*find)(const char *) = NULL;
+	if (strcmp(way, "link") == 0) {
+#define LINKED(name, args) f.name = name;
+		FUNCTIONS(LINKED)
+#undef LINKED
+		return 0;
+	}
+	cuda = dlopen("libcuda.so.1", RTLD_LAZY);
+	other_dlsym = dlsym;
+	if (strcmp(way, "dlsym") == 0)
+		find = by_dlsym;
+	else if (strcmp(way, "dlvsym") == 0) {
+		other_dlsym = (void *(*)(void *, const char *))dlvsym(RTLD_DEFAULT, "dlsym", "GLIBC_2.2.5");
+		find = by_dlsym;
+	} else if (strcmp(way, "dlvsym-new") == 0) {
+		other_dlsym = (void *(*)(void *, const char *))dlvsym(RTLD_DEFAULT, "dlsym", "GLIBC_2.34");
+		find = by_dlsym;
+	} else if (strcmp(way, "next") == 0)
+		find = by_next;
+	else if (strncmp(way, "proc", 4) == 0) {
+		find = by_proc;
+		flags = strcmp(way, "proc-ptsz") == 0 ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : 0;
+		version = strcmp(way, "proc-old") == 0 ? 12080 : 13040;
+	} else if (strncmp(way, "deepbind", 8) == 0) {
+		void *lib = dlopen(getenv("PROBE_DEEPBIND"), RTLD_NOW | RTLD_DEEPBIND);
+		if (lib == NULL) {
+			fprintf(stderr, "%s\n", dlerror());
+			return 1;
+		}
+		other = (void *(*)(const char *))dlsym(lib, strcmp(way, "deepbind") ? "deepbind_dlsym" : "deepbind_linked");
+		find = by_deepbind;
+	}
+	if (find == NULL)
+		return 1;
+#define FOUND(name, args)                                                   \
+	f.name = (name##_fn)find(#name);                                    \
+	if (f.name == NULL)                                                 \
+		return fprintf(stderr, "%s not found by %s\n", #name, way);
+	FUNCTIONS(FOUND)
+#undef FOUND
+	return 0;
+}

@@ -61,6 +61,13 @@ type Options struct {
 	// DevRoot is where the host's /dev is seen.
 	DevRoot string
 
+	// InterceptorDir holds libfairslice.so; empty means that memory limits are told
+	// to containers and not held.
+	InterceptorDir string
+	// StateDir is where the interceptor's files are kept; the host must see it at
+	// the same path.
+	StateDir string
+
 	// IgnoreXIDs are critical errors that do not make a GPU unhealthy.
 	IgnoreXIDs []uint
 	// Probation is how long a GPU must answer before it is used again.
@@ -95,6 +102,7 @@ func DefaultOptions() Options {
 		DeviceLists: []string{plugin.ListEnv},
 		CDIDir:      "/var/run/cdi",
 		DevRoot:     "/dev",
+		StateDir:    "/var/lib/fairslice",
 		Probation:   rules.Probation, ProbeEvery: 10 * time.Second,
 		InformerWait: 2 * time.Second, ReconcileEvery: 10 * time.Second,
 		MetricsAddr: ":9400",
@@ -123,6 +131,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.DeviceLists, "device-list", o.DeviceLists, "how a container gets its GPUs: "+strings.Join(plugin.DeviceLists, ", "))
 	f.StringVar(&o.CDIDir, "cdi-dir", o.CDIDir, "where the CDI specification is written")
 	f.StringVar(&o.DevRoot, "dev-root", o.DevRoot, "where the host's /dev is seen")
+	f.StringVar(&o.InterceptorDir, "interceptor-dir", o.InterceptorDir, "directory of libfairslice.so; empty to hold no container to its memory")
+	f.StringVar(&o.StateDir, "state-dir", o.StateDir, "where the interceptor's files are kept, at the same path on the host")
 	f.UintSliceVar(&o.IgnoreXIDs, "ignore-xids", o.IgnoreXIDs, "XIDs that do not make a GPU unhealthy")
 	f.DurationVar(&o.Probation, "probation", o.Probation, "how long a GPU must answer before it is used again")
 	f.DurationVar(&o.ProbeEvery, "probe-every", o.ProbeEvery, "time between two probes of a GPU")
@@ -168,6 +178,9 @@ func (o *Options) validateLists() error {
 		if !slices.Contains(plugin.DeviceLists, l) {
 			return fmt.Errorf("option device-list has %q, must be of %s", l, strings.Join(plugin.DeviceLists, ", "))
 		}
+	}
+	if o.InterceptorDir != "" && !filepath.IsAbs(o.StateDir) {
+		return fmt.Errorf("option state-dir is %q, must be an absolute path", o.StateDir)
 	}
 	if slices.Contains(o.DeviceLists, plugin.ListCDI) && !filepath.IsAbs(o.CDIDir) {
 		return fmt.Errorf("option cdi-dir is %q, must be an absolute path", o.CDIDir)

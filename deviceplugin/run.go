@@ -23,6 +23,7 @@ import (
 
 	"github.com/fairslice/fairslice/deviceplugin/cdispec"
 	"github.com/fairslice/fairslice/deviceplugin/enforce"
+	"github.com/fairslice/fairslice/deviceplugin/enforce/intercept"
 	"github.com/fairslice/fairslice/deviceplugin/kubelet"
 	"github.com/fairslice/fairslice/deviceplugin/match"
 	"github.com/fairslice/fairslice/deviceplugin/nvml"
@@ -51,6 +52,11 @@ func Run(ctx context.Context, o Options) error {
 		defer func() { _ = lib.Close() }()
 	}
 	a := &agent{o: o, log: log, names: o.names(), layer: enforce.None{}}
+	if o.InterceptorDir != "" {
+		if a.layer, err = intercept.New(o.InterceptorDir, o.StateDir); err != nil {
+			return err
+		}
+	}
 	if a.cards, err = readCards(lib, &o, log); err != nil {
 		return err
 	}

@@ -26,7 +26,9 @@ type Share struct {
 	UUID      string
 	Index     int // the driver's index
 	MemoryMiB int64
-	MilliGPU  int64
+	// ComputeMilli is the share of compute time in thousandths, 1000 where none was
+	// asked for.
+	ComputeMilli int64
 }
 
 // Container is a container as Prepare knows it.

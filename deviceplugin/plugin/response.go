@@ -66,7 +66,11 @@ func (r Responder) respond(g match.Grant) (*deviceplugin.ContainerAllocateRespon
 	slices.SortFunc(shares, func(a, b pool.Share) int { return r.Index[a.GPU.UUID] - r.Index[b.GPU.UUID] })
 	c := enforce.Container{ID: enforce.ContainerID(r.Names[g.Kind], g.IDs), Whole: g.Kind == pool.Whole}
 	for _, s := range shares {
-		c.Shares = append(c.Shares, enforce.Share{UUID: s.GPU.UUID, Index: r.Index[s.GPU.UUID], MemoryMiB: s.MemoryMiB, MilliGPU: s.MilliGPU})
+		compute := int64(1000)
+		if g.Kind == pool.Slice {
+			compute = s.MilliGPU
+		}
+		c.Shares = append(c.Shares, enforce.Share{UUID: s.GPU.UUID, Index: r.Index[s.GPU.UUID], MemoryMiB: s.MemoryMiB, ComputeMilli: compute})
 	}
 	edits, err := r.Layer.Prepare(c)
 	if err != nil {

@@ -53,6 +53,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.AddCommand(
 		newControlPlaneCommand(),
+		newDevicePluginCommand(),
 		newSimulateCommand(),
 		newQueuesCommand(),
 		newTopCommand(),

@@ -53,7 +53,7 @@ func (d *decider) reclaimSearch(j *job, permission *reclaim.Permission) *search 
 				return false
 			}
 		}
-		if !permission.Allowed() {
+		if !permission.Allowed() || !permission.SparesDrained() {
 			d.giveBack(permission, units)
 			return false
 		}

@@ -281,6 +281,35 @@ func TestRootLeafAgainstDeepTree(t *testing.T) {
 	}
 }
 
+// R10: of two queues that are both entitled to no CPU, neither empties the other.
+func TestBorrowersDoNotDrainEachOther(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		ours, theirs amount.Amount // CPU allocated
+		share        amount.Amount // ours of CPU
+		want         bool
+	}{
+		{"the sibling would be left with nothing", 1000, 500, 1000, false},
+		{"the sibling keeps some", 1000, 501, 1000, true},
+		{"within our share", 500, 500, 1000, true},
+		{"of a share of nothing", 0, 500, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tree := accounts(
+				account{name: "us", share: 8, cpuShare: c.share, cpuAllocated: c.ours},
+				account{name: "them", share: 4, allocated: 4, cpuAllocated: c.theirs},
+			)
+			p := NewPermission(tree, Claim{Queue: 0, Need: amount.Vector{1000, 500, 0, 0}, Preemptible: true}, 1000)
+			if _, ok := p.Take(1, amount.Vector{1000, 500, 0, 0}); !ok {
+				t.Fatal("the sibling is over its share of CPU and gives nothing")
+			}
+			if got := p.SparesDrained(); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestStrategyIsNamed(t *testing.T) {
 	tree := accounts(account{name: "us", share: 4, quota: 4}, account{name: "over", allocated: 6, share: 4}, account{name: "quota", allocated: 6, share: 6, quota: 2})
 	p := NewPermission(tree, Claim{Queue: 0, Need: gpus(2), Preemptible: true}, 1000)

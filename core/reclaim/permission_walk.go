@@ -148,6 +148,32 @@ func (p *Permission) keepsBoundary(a, s int) bool {
 	return true
 }
 
+// SparesDrained is rule R10: where the claimant's leaf or a queue above it would
+// exceed its fair share of something, a sibling that lost some of it and has a
+// share of nothing must keep some. R7 does not look at such siblings; but if
+// neither is entitled to it, the one has no better claim than the other, and they
+// would take it from each other for ever.
+func (p *Permission) SparesDrained() bool {
+	for a := p.claim.Queue; a != model.NoQueue; a = p.t.Queues[a].Parent {
+		ours, lost := &p.t.Queues[a], p.lostBy(a)
+		for _, s := range p.touched {
+			theirs := &p.t.Queues[s]
+			if s == a || theirs.Parent != ours.Parent {
+				continue
+			}
+			gone := p.lostBy(s)
+			for r := range p.t.Resources {
+				hold := ours.Allocated[r].Add(amount.At(p.claim.Need, r)).Sub(lost[r])
+				if order.Counts(r, p.claim.Need) && gone[r] > 0 && hold > ours.FairShare[r] &&
+					theirs.FairShare[r] <= 0 && theirs.Allocated[r] <= gone[r] {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
 // left sets p.remaining to what queue q still holds.
 func (p *Permission) left(q int) {
 	lost := p.lostBy(q)

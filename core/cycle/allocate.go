@@ -84,7 +84,7 @@ func (p *placing) group(group int, within topology.Set) *explain.Reason {
 	g := &w.Groups[group]
 	var tasks []*model.LivePod
 	for _, t := range p.j.tasks {
-		if below(w, t.Group, group) {
+		if w.Within(t.Group, group) {
 			tasks = append(tasks, t)
 		}
 	}
@@ -129,7 +129,7 @@ func (p *placing) inside(group int, tasks []*model.LivePod, set topology.Set) *e
 func (p *placing) hosts(group int) []*model.LiveNode {
 	var nodes []*model.LiveNode
 	for _, q := range p.j.w.Pods {
-		if q.Phase.Active() && q.Group >= 0 && below(p.j.w, q.Group, group) {
+		if q.Phase.Active() && q.Group >= 0 && p.j.w.Within(q.Group, group) {
 			nodes = append(nodes, q.Node)
 		}
 	}

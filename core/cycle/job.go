@@ -75,7 +75,7 @@ func fill(w *model.LiveWorkload) order.Fill {
 		return order.BelowMin
 	}
 	for i := range w.Groups {
-		if g := &w.Groups[i]; g.Leaf && g.Active > g.Min {
+		if g := &w.Groups[i]; g.Leaf && g.Active+g.Done > g.Min && g.Active > 0 {
 			return order.AboveMin
 		}
 	}
@@ -88,6 +88,9 @@ func required(w *model.LiveWorkload, group int, free available, tasks []*model.L
 	g := &w.Groups[group]
 	if g.Leaf {
 		need := g.Min - g.Active
+		if w.Active > 0 {
+			need -= g.Done
+		}
 		for _, p := range g.Pods {
 			if need > 0 && free(p) {
 				tasks = append(tasks, p)
@@ -171,12 +174,4 @@ func subGroup(w *model.LiveWorkload, group int) order.SubGroup {
 		}
 	}
 	return s
-}
-
-// below says whether group a is b or lies under it.
-func below(w *model.LiveWorkload, a, b int) bool {
-	for a > b {
-		a = w.Groups[a].Parent
-	}
-	return a == b
 }

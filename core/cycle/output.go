@@ -29,6 +29,10 @@ func (d *decider) plan() Plan {
 	}
 	d.awaits(&p)
 	p.Waits = d.waits()
+	for _, w := range d.c.Members(model.SetShort) {
+		p.Short = append(p.Short, w.Spec.Key)
+	}
+	slices.Sort(p.Short)
 	p.Queues = d.queueReports()
 	return p
 }

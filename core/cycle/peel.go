@@ -75,7 +75,7 @@ func (p *peel) next(surplus bool) *unit {
 func (p *peel) surplus(group int) []*model.LivePod {
 	g := &p.w.Groups[group]
 	if g.Leaf {
-		if p.left[group] <= g.Min {
+		if p.left[group]+g.Done <= g.Min {
 			return nil
 		}
 		return p.last(group)
@@ -115,7 +115,7 @@ func (p *peel) surplus(group int) []*model.LivePod {
 func (p *peel) met(group int) bool {
 	g := &p.w.Groups[group]
 	if g.Leaf {
-		return p.left[group] >= g.Min
+		return p.left[group]+g.Done >= g.Min
 	}
 	met := 0
 	for _, child := range g.Children {
@@ -178,7 +178,7 @@ func (p *peel) fill() order.Fill {
 		return order.BelowMin
 	}
 	for i := range p.w.Groups {
-		if g := &p.w.Groups[i]; g.Leaf && p.left[i] > g.Min {
+		if g := &p.w.Groups[i]; g.Leaf && p.left[i]+g.Done > g.Min {
 			return order.AboveMin
 		}
 	}

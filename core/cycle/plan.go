@@ -25,6 +25,10 @@ type Plan struct {
 	// have no place or because its room is not free yet, by queue name and then
 	// in the order of jobs.
 	Waits []Wait
+	// Short are keys of workloads that run in part: some group of theirs holds
+	// room and is below its minimum. Whoever keeps Workload.StaleSince sets it
+	// for these and clears it for all others.
+	Short []string
 	// Queues reports every queue, parents before children, then by name.
 	Queues []QueueReport
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // evictStaleGangs ends gangs that have been below their minimum for longer
-// than their grace, preemptible or not.
+// than their grace, preemptible or not. Of a gang that only lacks a sub-group
+// it can do without, only what runs of that is ended.
 func (d *decider) evictStaleGangs() {
 	short := slices.Clone(d.c.Members(model.SetShort))
 	slices.SortFunc(short, func(a, b *model.LiveWorkload) int { return strings.Compare(a.Spec.Key, b.Spec.Key) })
@@ -25,23 +26,19 @@ func (d *decider) evictStaleGangs() {
 		if since == 0 {
 			since = d.c.Now()
 		}
-		if grace < 0 || d.c.Now()-since < grace || !stale(w) {
+		if grace < 0 || d.c.Now()-since < grace {
 			continue
 		}
-		d.evictStale(w, grace)
+		for _, group := range w.Broken() {
+			d.evictStale(w, group, grace)
+		}
 	}
 }
 
-// stale says whether a gang runs in part: no member ended well, and even with
-// those on their way out it is below its minimum.
-func stale(w *model.LiveWorkload) bool {
-	return w.Succeeded == 0 && w.Active > 0 && !w.SatisfiedBy(func(leaf *model.Group) int { return leaf.Active + leaf.Leaving })
-}
-
-func (d *decider) evictStale(w *model.LiveWorkload, grace int64) {
+func (d *decider) evictStale(w *model.LiveWorkload, group int, grace int64) {
 	u := &unit{w: w}
 	for _, p := range w.Pods {
-		if evictable(p) {
+		if evictable(p) && p.Group >= 0 && w.Within(p.Group, group) {
 			u.pods = append(u.pods, p)
 		}
 	}
@@ -51,6 +48,6 @@ func (d *decider) evictStale(w *model.LiveWorkload, grace int64) {
 	for _, p := range u.pods {
 		d.useBudgets(p, 1)
 		d.c.Evict(p)
-		d.evicted[p] = &verdict{rule: RuleStaleGang, reason: explain.Stale(w.Spec.Key, len(u.pods), grace)}
+		d.evicted[p] = &verdict{rule: RuleStaleGang, reason: explain.Stale(w.Spec.Key, w.Groups[group].Name, len(u.pods), grace)}
 	}
 }

@@ -38,10 +38,14 @@ func Moved(claimant, node string) Reason {
 	return Reason{Code: MovedToMakeRoom, Message: fmt.Sprintf("moved to node %s, where room is held for it, to make room in one piece for %s", node, claimant)}
 }
 
-// Stale says that a gang ran in part for too long.
-func Stale(workload string, running int, grace int64) Reason {
+// Stale says that a gang, or one of its sub-groups, ran in part for too long.
+func Stale(workload, subGroup string, running int, grace int64) Reason {
+	what := "gang " + workload
+	if subGroup != "" {
+		what = fmt.Sprintf("sub-group %s of %s", subGroup, workload)
+	}
 	return Reason{Code: StaleGang,
-		Message: fmt.Sprintf("gang %s: with %s it has been below its minimum for longer than %s", workload, count(running, "pod", "pods"), time.Duration(grace))}
+		Message: fmt.Sprintf("%s: with %s it has been below its minimum for longer than %s", what, count(running, "pod", "pods"), time.Duration(grace))}
 }
 
 // Blocked says that a disruption budget does not allow the evictions that

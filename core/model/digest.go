@@ -40,7 +40,7 @@ func (c *Cluster) dump(h io.Writer) {
 		fmt.Fprintf(h, "workload %q %d %d %d", key, w.Active, w.Pending, w.Queue)
 		for i := range w.Groups {
 			g := &w.Groups[i]
-			fmt.Fprintf(h, " %q %d %d %d %d,", g.Name, g.Min, g.Active, g.Started, g.Leaving)
+			fmt.Fprintf(h, " %q %d %d %d %d %d,", g.Name, g.Min, g.Active, g.Started, g.Leaving, g.Done)
 		}
 		fmt.Fprintln(h)
 	}

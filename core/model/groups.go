@@ -23,16 +23,27 @@ func (w *LiveWorkload) buildGroups() {
 			leaves[w.Groups[i].Name] = i
 		}
 	}
-	for _, p := range w.Pods {
-		p.Group = -1
-		at, ok := leaves[p.Spec.SubGroup]
+	leafOf := func(subGroup string) int {
 		if w.Groups[0].Leaf {
-			at, ok = 0, true
+			return 0
 		}
-		if ok {
-			p.Group = at
-			w.Groups[at].Pods = append(w.Groups[at].Pods, p)
+		if at, ok := leaves[subGroup]; ok {
+			return at
 		}
+		return -1
+	}
+	for _, p := range w.Pods {
+		if p.Group = leafOf(p.Spec.SubGroup); p.Group >= 0 {
+			w.Groups[p.Group].Pods = append(w.Groups[p.Group].Pods, p)
+		}
+	}
+	for _, p := range w.all {
+		if at := leafOf(p.Spec.SubGroup); at >= 0 && p.Spec.State == Succeeded {
+			w.Groups[at].Done++
+		}
+	}
+	if w.Spec != nil && w.Groups[0].Leaf {
+		w.Groups[0].Done += w.Spec.Finished
 	}
 }
 
@@ -97,16 +108,59 @@ func (w *LiveWorkload) count(p *LivePod, by int) {
 // with started, of pods that hold it as well.
 func (w *LiveWorkload) Satisfied(group int, started bool) bool {
 	return w.satisfied(group, func(g *Group) int {
-		if started {
-			return g.Started
+		switch {
+		case w.Active == 0:
+			return 0
+		case started:
+			return g.Started + g.Done
 		}
-		return g.Active
+		return g.Active + g.Done
 	})
 }
 
-// SatisfiedBy is Satisfied with another count of a leaf's members.
-func (w *LiveWorkload) SatisfiedBy(members func(leaf *Group) int) bool {
-	return w.satisfied(0, members)
+// Broken lists the groups that run in part: some pods hold room, and even with
+// those on their way out the minimum is not met. Where the root does, nothing
+// else is listed; a broken sub-group that its parent can do without is. A gang
+// that has begun to end well is not broken.
+func (w *LiveWorkload) Broken() []int {
+	for i := range w.Groups {
+		if w.Groups[i].Done > 0 {
+			return nil
+		}
+	}
+	var out []int
+	w.broken(0, &out)
+	return out
+}
+
+func (w *LiveWorkload) broken(group int, out *[]int) {
+	if w.activeIn(group) == 0 {
+		return
+	}
+	if !w.satisfied(group, func(g *Group) int { return g.Active + g.Leaving }) {
+		*out = append(*out, group)
+		return
+	}
+	for _, child := range w.Groups[group].Children {
+		w.broken(child, out)
+	}
+}
+
+func (w *LiveWorkload) activeIn(group int) int {
+	g := &w.Groups[group]
+	n := g.Active
+	for _, child := range g.Children {
+		n += w.activeIn(child)
+	}
+	return n
+}
+
+// Within says whether group lies in another one or is it.
+func (w *LiveWorkload) Within(group, other int) bool {
+	for group > other {
+		group = w.Groups[group].Parent
+	}
+	return group == other
 }
 
 func (w *LiveWorkload) satisfied(group int, members func(leaf *Group) int) bool {

@@ -130,8 +130,9 @@ type Group struct {
 	// Pods of a leaf in task order, finished ones excluded.
 	Pods []*LivePod
 	// Active counts pods that book room, Started those that hold it as well,
-	// Leaving those on their way out.
-	Active, Started, Leaving int
+	// Leaving those on their way out, and Done members that ended well, which
+	// count as long as others are active.
+	Active, Started, Leaving, Done int
 }
 
 // LiveWorkload is a workload with its pods.
@@ -143,8 +144,6 @@ type LiveWorkload struct {
 	Groups []Group
 	// Pods in task order, finished ones excluded.
 	Pods []*LivePod
-	// Succeeded counts pods that ended well.
-	Succeeded int
 	// Pending counts pods that wait for the plan, Gated those that others
 	// hold back.
 	Pending, Gated int

@@ -185,7 +185,7 @@ const (
 	SetRunning
 	// SetPromised has pods with a promise from an earlier plan.
 	SetPromised
-	// SetShort has active pods and is below its minimum.
+	// SetShort runs in part: see LiveWorkload.Broken.
 	SetShort
 	numSets
 )

@@ -218,14 +218,11 @@ func (c *Cluster) settleWorkloads() {
 }
 
 func (c *Cluster) settleWorkload(w *LiveWorkload) {
-	w.Pods, w.Succeeded, w.Pending, w.Gated, w.Active = w.Pods[:0], 0, 0, 0, 0
+	w.Pods, w.Pending, w.Gated, w.Active = w.Pods[:0], 0, 0, 0
 	promised := false
 	for _, p := range w.all {
 		switch p.Spec.State {
-		case Succeeded:
-			w.Succeeded++
-			continue
-		case Failed:
+		case Succeeded, Failed:
 			continue
 		case Pending:
 			w.Pending++
@@ -250,7 +247,7 @@ func (c *Cluster) settleWorkload(w *LiveWorkload) {
 	c.setMember(SetBacklog, w, known && w.Pending > 0)
 	c.setMember(SetRunning, w, known && w.Active > 0)
 	c.setMember(SetPromised, w, known && promised)
-	c.setMember(SetShort, w, known && w.Active > 0 && !w.Satisfied(0, false))
+	c.setMember(SetShort, w, known && len(w.Broken()) > 0)
 }
 
 // taskOrder puts pods of one workload in the order in which they are placed:

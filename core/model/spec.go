@@ -184,6 +184,9 @@ type Workload struct {
 	StartedAt int64
 	// StaleSince is when the gang fell below its minimum; 0 when it did not.
 	StaleSince int64
+	// Finished counts members that ended well and whose pods are gone, so that
+	// a gang that ends member by member is not taken for a broken one.
+	Finished int
 	// StaleGrace in nanoseconds; negative means the cluster's setting.
 	StaleGrace int64
 	// PreemptionDelay in nanoseconds: no eviction for this workload until it

@@ -99,6 +99,9 @@ func checkWorkload(w *Workload) error {
 	if w.MinMember < 0 {
 		return fmt.Errorf("workload %s: minMember is %d; allowed are 0 and more", w.Key, w.MinMember)
 	}
+	if w.Finished < 0 {
+		return fmt.Errorf("workload %s: %d members are finished; allowed are 0 and more", w.Key, w.Finished)
+	}
 	parents := make(map[string]string, len(w.SubGroups))
 	for _, s := range w.SubGroups {
 		switch _, twice := parents[s.Name]; {

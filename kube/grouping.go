@@ -66,7 +66,7 @@ type Group struct {
 	// DefaultClass is the priority class of pods that name none, if a class of
 	// that name exists.
 	DefaultClass string
-	// CreatedAt of the owner in nanoseconds.
+	// CreatedAt of the owner in nanoseconds, 0 if that of the pods counts.
 	CreatedAt int64
 }
 
@@ -191,7 +191,7 @@ func (l *Ledger) buildDerived(w *workload, g *Group, out *model.Workload) {
 		spec.Preemptible = own
 	}
 	l.apply(&spec, out)
-	if w.isGroup {
+	if g.CreatedAt > 0 {
 		out.CreatedAt = g.CreatedAt
 	}
 	for i := range out.SubGroups {

@@ -38,6 +38,7 @@ type controlPlane struct {
 	insecureHTTP bool
 	election     election
 	evictions    bool
+	groupOwners  bool
 	verbose      bool
 	config       kube.Config
 	barrier      time.Duration
@@ -66,6 +67,7 @@ may run: only the one that holds the lease decides, and only it is ready.`,
 	f.StringVar(&p.election.namespace, "namespace", "fairslice-system", "namespace of the lease and of the backlog's ConfigMap")
 	f.DurationVar(&p.election.lease, "lease-duration", 15*time.Second, "how long others wait before they take over the lease")
 	f.BoolVar(&p.evictions, "evictions", true, "reclaim, preempt and consolidate through the Eviction API; false only places")
+	f.BoolVar(&p.groupOwners, "group-owners", true, "derive gangs from the owners of pods (Job, JobSet, PyTorchJob, RayCluster …); false knows PodGroups alone")
 	f.StringVar(&p.config.GPUResource, "gpu-resource", p.config.GPUResource, "extended resource of whole GPUs")
 	f.StringVar(&p.config.QueueLabel, "queue-label", p.config.QueueLabel, "label that names the queue on pods and namespaces")
 	f.StringVar(&p.config.DefaultQueue, "default-queue", p.config.DefaultQueue, "queue of pods that ask for GPU and name no queue")
@@ -83,7 +85,11 @@ func (p *controlPlane) run(ctx context.Context) error {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	client, dyn, err := p.clients()
+	config, err := p.restConfig()
+	if err != nil {
+		return err
+	}
+	client, dyn, err := clients(config)
 	if err != nil {
 		return err
 	}
@@ -93,7 +99,7 @@ func (p *controlPlane) run(ctx context.Context) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	ledger := kube.NewLedger(p.config, time.Now, log, kube.Sources...)
+	ledger := kube.NewLedger(p.config, time.Now, log, p.sources()...)
 	watcher, err := kube.NewWatcher(ledger, client, dyn, log)
 	if err != nil {
 		return err
@@ -116,6 +122,15 @@ func (p *controlPlane) run(ctx context.Context) error {
 		return err
 	}
 	work, ctx := errgroup.WithContext(ctx)
+	if p.groupOwners {
+		grouper, err := p.grouper(config, dyn, ledger, log)
+		if err != nil {
+			listener.Close()
+			return err
+		}
+		watcher.UseGrouper(grouper)
+		work.Go(func() error { return grouper.Run(ctx) })
+	}
 	work.Go(func() error { return watcher.Run(ctx) })
 	work.Go(func() error { return serve(ctx, server, listener) })
 	work.Go(func() error { return p.election.run(ctx, client, leader, controller.Run, log) })
@@ -138,9 +153,9 @@ func (p *controlPlane) check() error {
 	return nil
 }
 
-// clients returns one that speaks protobuf for Kubernetes' kinds and one for
-// ours. The API server's priority and fairness paces them, not we.
-func (p *controlPlane) clients() (kubernetes.Interface, dynamic.Interface, error) {
+// restConfig finds the API server, whose priority and fairness paces our
+// requests, not we.
+func (p *controlPlane) restConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = p.kubeconfig
 	config, err := rest.InClusterConfig()
@@ -148,10 +163,16 @@ func (p *controlPlane) clients() (kubernetes.Interface, dynamic.Interface, error
 		config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("find the API server: %w", err)
+		return nil, fmt.Errorf("find the API server: %w", err)
 	}
 	config.QPS = -1
 	config.UserAgent = "fairslice-controlplane/" + version
+	return config, nil
+}
+
+// clients returns one that speaks protobuf for Kubernetes' kinds and one for
+// ours.
+func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
 	dyn, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err

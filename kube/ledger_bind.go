@@ -26,7 +26,7 @@ const filterBudget = 20 * time.Millisecond
 func (l *Ledger) Feasible(uid string, nodes []string) (ok []string, failed map[string]explain.Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	failed = map[string]explain.Reason{}
+	failed = make(map[string]explain.Reason, len(nodes))
 	e := l.pods[uid]
 	if e != nil && e.state == stateWaiting && e.seq > l.decided && l.lastDuration <= filterBudget && l.ownReason(e) == nil && !e.facts.deleting {
 		l.decide(cycle.Allocate)

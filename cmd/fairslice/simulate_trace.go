@@ -163,7 +163,7 @@ func newTraceReport(policy pack.Policy, o *traceOptions, trace *pack.Trace, outc
 			continue
 		}
 		key := strconv.Itoa(point)
-		r.AllocatedPercentAt[key] = percent(median)
+		r.AllocatedPercentAt[key] = decimalPercent(median)
 		if o.consolidate {
 			r.MovesAt[key] = medianMoves(outcomes, point)
 		}
@@ -172,15 +172,15 @@ func newTraceReport(policy pack.Policy, o *traceOptions, trace *pack.Trace, outc
 		s := seedReport{Seed: outcome.Seed, AllocatedPercentAt: map[string]json.Number{},
 			Arrived: outcome.Arrived, Dropped: outcome.Dropped, Moves: outcome.Moves}
 		for point, ppm := range outcome.AllocatedPPM {
-			s.AllocatedPercentAt[strconv.Itoa(point)] = percent(ppm)
+			s.AllocatedPercentAt[strconv.Itoa(point)] = decimalPercent(ppm)
 		}
 		r.Seeds = append(r.Seeds, s)
 	}
 	return r
 }
 
-// percent writes millionths with two decimals, cut off.
-func percent(ppm int64) json.Number {
+// decimalPercent writes millionths with two decimals, cut off.
+func decimalPercent(ppm int64) json.Number {
 	return json.Number(fmt.Sprintf("%d.%02d", ppm/10_000, ppm/100%100))
 }
 

@@ -4,9 +4,12 @@
 package cycle
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/fairslice/fairslice/core/amount"
 	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/fit"
 	"github.com/fairslice/fairslice/core/model"
 )
 
@@ -31,7 +34,7 @@ func (d *decider) consolidate() {
 		s.restart = func() *stream { return newStream(d, d.victimLeaves(), judge, nil) }
 		moved := map[*model.LiveWorkload]bool{}
 		s.approve = func(out []*unit) bool { return len(out) == 0 && d.withinMoves(s, moved) }
-		if !s.run() {
+		if !s.runMoves() {
 			d.noteBlocked(s)
 			return false
 		}
@@ -81,3 +84,152 @@ func (d *decider) withinMoves(s *search, moved map[*model.LiveWorkload]bool) boo
 
 // placedNow pods found their place in this cycle.
 func placedNow(p *model.LivePod) bool { return p.Phase.Active() && p.Home.Phase == model.Idle }
+
+// runMoves is run for consolidation. Pods of the chunk find room one by one, on
+// the node where the least has to be moved.
+func (s *search) runMoves() bool {
+	if s.dependent() {
+		return s.run()
+	}
+	mark, used := s.d.c.Mark(), slices.Clone(s.d.budgetUsed)
+	if s.collectAll(); len(s.units) == 0 {
+		return false
+	}
+	for i := range s.j.tasks {
+		tasks := s.j.tasks[i : i+1]
+		if !s.direct(tasks) && !s.moveLeast(tasks) {
+			s.d.c.Undo(mark)
+			s.d.budgetUsed = used
+			return false
+		}
+	}
+	return true
+}
+
+// collectAll collects every unit that may be moved.
+func (s *search) collectAll() {
+	s.onNode = map[*model.LiveNode][]*unit{}
+	s.stream = s.restart()
+	for u := s.stream.next(); u != nil; u = s.stream.next() {
+		u.turn = len(s.units)
+		s.collect(u)
+	}
+}
+
+// moveSet is pods of one node that would have to move for another to fit.
+type moveSet struct {
+	n    *model.LiveNode
+	pods []*model.LivePod
+	// size of the pods together, and how late in the stream the last one comes.
+	gpu, cpu amount.Amount
+	turn     int
+}
+
+func compareSets(a, b moveSet) int {
+	return cmp.Or(cmp.Compare(len(a.pods), len(b.pods)), cmp.Compare(a.turn, b.turn),
+		cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.n.Index, b.n.Index))
+}
+
+// moveLeast tries sets of pods whose move would let a pod in: fewer pods first,
+// of as many those that are served last.
+func (s *search) moveLeast(tasks []*model.LivePod) bool {
+	var sets []moveSet
+	for n := range s.onNode {
+		if units := s.untaken(s.onNode[n]); len(units) > 0 && s.wouldFit(tasks[0], n, units) {
+			sets = append(sets, s.moveSets(tasks[0], n, units)...)
+		}
+	}
+	slices.SortFunc(sets, compareSets)
+	for _, set := range sets {
+		if s.steps >= s.limit() {
+			return false
+		}
+		s.target = set.n
+		if s.attempt(tasks, s.unitsOf(set)) {
+			return true
+		}
+	}
+	return false
+}
+
+// unitsOf lists the units that a set's pods belong to.
+func (s *search) unitsOf(set moveSet) []*unit {
+	var out []*unit
+	for _, u := range s.untaken(s.onNode[set.n]) {
+		if slices.ContainsFunc(u.pods, func(p *model.LivePod) bool { return slices.Contains(set.pods, p) }) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// moveSets lists sets of a node's pods that would let a pod in: single pods,
+// what shares one GPU, and the smallest pods that are enough together.
+func (s *search) moveSets(claimant *model.LivePod, n *model.LiveNode, units []*unit) []moveSet {
+	turns := map[*model.LivePod]int{}
+	var pods []*model.LivePod
+	onGPU := make([][]*model.LivePod, len(n.GPUs))
+	for _, u := range units {
+		for _, p := range u.pods {
+			if p.Node != n {
+				continue
+			}
+			pods, turns[p] = append(pods, p), u.turn
+			if len(p.Held) == 1 {
+				onGPU[p.Held[0].GPU] = append(onGPU[p.Held[0].GPU], p)
+			}
+		}
+	}
+	var sets []moveSet
+	add := func(pods []*model.LivePod) bool {
+		if !s.fitsWithout(claimant, n, pods) {
+			return false
+		}
+		set := moveSet{n: n, pods: pods}
+		for _, p := range pods {
+			set.gpu, set.cpu = set.gpu.Add(p.Charge[model.AtGPU]), set.cpu.Add(p.Charge[model.AtCPU])
+			set.turn = max(set.turn, turns[p])
+		}
+		sets = append(sets, set)
+		return true
+	}
+	for i := range pods {
+		add(pods[i : i+1 : i+1])
+	}
+	for _, together := range onGPU {
+		if len(together) > 1 && claimant.Shape.GPUs == 1 {
+			add(together)
+		}
+	}
+	smallest := largestFirst(slices.Clone(pods))
+	slices.Reverse(smallest)
+	for k := 2; k <= len(smallest); k++ {
+		if s.fitsWithout(claimant, n, smallest[:k]) {
+			add(s.prune(claimant, n, smallest[:k]))
+			break
+		}
+	}
+	return sets
+}
+
+// prune leaves out what need not move, the largest pods first.
+func (s *search) prune(claimant *model.LivePod, n *model.LiveNode, pods []*model.LivePod) []*model.LivePod {
+	kept := slices.Clone(pods)
+	for i := len(kept) - 1; i >= 0 && len(kept) > 1; i-- {
+		if without := slices.Delete(slices.Clone(kept), i, i+1); s.fitsWithout(claimant, n, without) {
+			kept = without
+		}
+	}
+	return kept
+}
+
+// fitsWithout says whether a pod would fit a node without some of its pods.
+func (s *search) fitsWithout(claimant *model.LivePod, n *model.LiveNode, pods []*model.LivePod) bool {
+	mark := s.d.c.Mark()
+	for _, p := range pods {
+		s.d.c.Evict(p)
+	}
+	_, later, _ := fit.Room(claimant.Shape, n)
+	s.d.c.Undo(mark)
+	return later
+}

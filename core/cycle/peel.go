@@ -18,6 +18,7 @@ type unit struct {
 	pods  []*model.LivePod
 	core  bool
 	taken bool
+	turn  int // position in the stream
 }
 
 // evictable pods have a place, and are not on their way to another.

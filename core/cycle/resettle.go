@@ -34,7 +34,7 @@ func (s *search) settleAll(tasks []*model.LivePod, units []*unit) bool {
 			return false
 		}
 		placed, jobs = true, jobs[1:]
-		if s.largestFirst(units) {
+		if s.restoreLargest(units) {
 			return true
 		}
 	}
@@ -53,18 +53,23 @@ func (s *search) settleAll(tasks []*model.LivePod, units []*unit) bool {
 	return placed
 }
 
-// largestFirst finds room for all victims, the largest pods first, so that
-// those stay and the small ones move.
-func (s *search) largestFirst(units []*unit) bool {
+// largestFirst sorts pods by what they cost, so that of those that contend for
+// a node the large ones stay and the small ones move.
+func largestFirst(pods []*model.LivePod) []*model.LivePod {
+	slices.SortStableFunc(pods, func(a, b *model.LivePod) int {
+		return cmp.Or(cmp.Compare(b.Charge[model.AtGPU], a.Charge[model.AtGPU]), cmp.Compare(b.Charge[model.AtCPU], a.Charge[model.AtCPU]))
+	})
+	return pods
+}
+
+// restoreLargest finds room for all victims, the largest pods first.
+func (s *search) restoreLargest(units []*unit) bool {
 	mark := s.d.c.Mark()
 	var pods []*model.LivePod
 	for _, u := range units {
 		pods = append(pods, u.pods...)
 	}
-	slices.SortStableFunc(pods, func(a, b *model.LivePod) int {
-		return cmp.Or(cmp.Compare(b.Charge[model.AtGPU], a.Charge[model.AtGPU]), cmp.Compare(b.Charge[model.AtCPU], a.Charge[model.AtCPU]))
-	})
-	for _, p := range pods {
+	for _, p := range largestFirst(pods) {
 		if !s.restoreOne(&job{w: p.Workload}, p) {
 			s.d.c.Undo(mark)
 			return false

@@ -56,7 +56,7 @@ const suspicion = 256
 func (s *search) run() bool {
 	mark := s.d.c.Mark()
 	used := slices.Clone(s.d.budgetUsed)
-	s.whole = s.j.constrained() || slices.ContainsFunc(s.j.tasks, (*model.LivePod).HasAffinity)
+	s.whole = s.dependent()
 	var ok bool
 	if s.whole {
 		ok = s.runWhole(mark)
@@ -68,6 +68,11 @@ func (s *search) run() bool {
 		s.d.budgetUsed = used
 	}
 	return ok
+}
+
+// dependent says whether the places of a chunk's pods depend on each other.
+func (s *search) dependent() bool {
+	return s.j.constrained() || slices.ContainsFunc(s.j.tasks, (*model.LivePod).HasAffinity)
 }
 
 // runByPod finds room for one pod of the chunk after the other.

@@ -6,7 +6,9 @@ package cycle
 import (
 	"github.com/fairslice/fairslice/core/amount"
 	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/fairshare"
 	"github.com/fairslice/fairslice/core/model"
+	"github.com/fairslice/fairslice/core/order"
 	"github.com/fairslice/fairslice/core/reclaim"
 )
 
@@ -89,8 +91,25 @@ func (d *decider) mercyFor(w *model.LiveWorkload, minimum int64) mercy {
 
 func (d *decider) reclaimed(t *model.QueueTree, j *job, p *model.LivePod) explain.Reason {
 	ours, theirs := reclaim.Levelled(t, j.w.Queue, p.Workload.Queue)
-	r := dominantOf(j.need)
-	return explain.Reclaimed(t, ours, theirs, r, j.w.Spec.Key)
+	return explain.Reclaimed(t, ours, theirs, overIn(t, theirs, j.need), j.w.Spec.Key)
+}
+
+// overIn is the resource in which a queue holds more than it may, or else than its
+// quota: one that the claimant asks for, if there is one.
+func overIn(t *model.QueueTree, victim int, need amount.Vector) int {
+	q := &t.Queues[victim]
+	overShare := func(r int) bool { return q.Allocated[r] > fairshare.Allocatable(q, r) }
+	overQuota := func(r int) bool { return t.QuotaCounts(r) && q.Allocated[r] > q.Quota[r] }
+	for _, over := range []func(int) bool{overShare, overQuota} {
+		for _, asked := range []bool{true, false} {
+			for r := range t.Resources {
+				if (need[r] > 0) == asked && order.Counts(r, need) && over(r) {
+					return r
+				}
+			}
+		}
+	}
+	return dominantOf(need)
 }
 
 // dominantOf is the resource that a reason is told about: GPUs if any are

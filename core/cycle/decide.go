@@ -32,7 +32,7 @@ func DecideActions(c *model.Cluster, actions ...Action) Plan {
 	c.Settle()
 	d := &decider{
 		c: c, t: c.Accounts(), settings: c.Settings(), start: c.Mark(),
-		reasons: map[*model.LiveWorkload]*explain.Reason{}, evicted: map[*model.LivePod]*verdict{},
+		reasons: map[*model.LiveWorkload]*explain.Reason{}, evicted: map[*model.LivePod]*verdict{}, won: map[*model.LiveWorkload]bool{},
 		hopeless: map[*model.Shape]hopelessness{}, budgetUsed: make([]int, len(c.Budgets())),
 	}
 	fairshare.Divide(d.t, d.settings.UsageFactor)
@@ -66,6 +66,10 @@ type decider struct {
 	// reasons is why a workload could not be placed, the last finding.
 	reasons map[*model.LiveWorkload]*explain.Reason
 	evicted map[*model.LivePod]*verdict
+	// won are workloads for which others are evicted for good. They are no
+	// victims in this cycle: who took their place would have those others
+	// evicted without having been weighed against them.
+	won map[*model.LiveWorkload]bool
 	// hopeless remembers shapes that fit nowhere, while room only shrinks.
 	hopeless map[*model.Shape]hopelessness
 	// budgetUsed counts evictions per disruption budget.

@@ -339,6 +339,7 @@ func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
 		for _, p := range u.pods {
 			if p.Home.Phase != model.Idle {
 				s.d.evicted[p] = &verdict{rule: s.rule, by: s.j.w, reason: why(p)}
+				s.d.won[s.j.w] = s.d.won[s.j.w] || s.rule != RuleConsolidate
 				continue
 			}
 			r := why(p)

@@ -226,7 +226,7 @@ func (s *stream) fromLeaf(n *victimNode) *unit {
 		} else {
 			v = heap.Pop(&n.again).(victim)
 		}
-		if v.w.Active == 0 {
+		if v.w.Active == 0 || s.d.won[v.w] {
 			continue
 		}
 		m := s.judge(v.w)

@@ -66,8 +66,9 @@ func (d *decider) preemptSearch(j *job, startedOnly bool) *search {
 func promisedRoom(p *model.LivePod) bool { return p.Phase == model.Awaiting }
 
 // outgrowsShare says whether the claimant, larger than its victims, makes a queue
-// exceed its fair share of something while a sibling is still below its own: the
-// sibling would take the room back, and the victims return to be evicted again.
+// exceed its fair share of something while a sibling is still below its own of
+// anything: the sibling could take the room back, as being over in one resource is
+// enough for that, and the victims would return to be evicted again.
 func (s *search) outgrowsShare() bool {
 	t := s.d.t
 	grown := slices.Clone(s.j.need)
@@ -81,10 +82,8 @@ func (s *search) outgrowsShare() bool {
 			siblings = t.Queues[q.Parent].Children
 		}
 		for r := range grown {
-			if grown[r] <= 0 || q.Allocated[r] <= q.FairShare[r] {
-				continue
-			}
-			if slices.ContainsFunc(siblings, func(x int) bool { return x != a && t.Queues[x].Allocated[r] < t.Queues[x].FairShare[r] }) {
+			if grown[r] > 0 && q.Allocated[r] > q.FairShare[r] &&
+				slices.ContainsFunc(siblings, func(x int) bool { return x != a && !amount.Fits(t.Queues[x].FairShare, t.Queues[x].Allocated) }) {
 				return true
 			}
 		}

@@ -81,7 +81,7 @@ CUresult fs_refuse(int dev, uint64_t bytes, const char *call); // says why, once
 enum fs_kind {
 	FS_NONE = 0,
 	FS_LINEAR,   // key pointer, size asked, bytes charged for pages of its own
-	FS_PAGE,     // key page number, bytes = allocations that share it
+	FS_PAGE,     // key page number, bytes = allocations that share it, size = what they fill
 	FS_POOLED,   // key pointer from a stream-ordered pool, aux = pool number
 	FS_ARRAY,    // key array or mipmapped array
 	FS_OBJECT,   // key object number: physical memory of cuMemCreate
@@ -108,6 +108,7 @@ struct fs_entry *fs_insert(const struct fs_entry *e);                 // replace
 bool fs_remove(enum fs_kind kind, uint64_t key, struct fs_entry *old); // under fs_state_lock
 typedef bool (*fs_match)(const struct fs_entry *e, const void *arg);
 bool fs_remove_any(fs_match match, const void *arg, struct fs_entry *old);
+bool fs_exists(fs_match match, const void *arg);
 void fs_table_forked(void);
 
 // ---- resolve.c: the real functions

@@ -39,24 +39,34 @@ static struct span span_of(uint64_t ptr, uint64_t size, uint64_t page)
 }
 
 // page_joined and page_left return the bytes to charge or to give back.
-static uint64_t page_joined(uint64_t number, int dev, uint64_t page)
+static uint64_t page_joined(uint64_t number, uint64_t fills, int dev, uint64_t page)
 {
 	struct fs_entry *e = fs_find(FS_PAGE, number);
 	if (e != NULL) {
 		e->bytes++;
+		e->size += fills;
 		return 0;
 	}
-	fs_insert(&(struct fs_entry){.kind = FS_PAGE, .key = number, .bytes = 1, .dev = (int16_t)dev});
+	fs_insert(&(struct fs_entry){.kind = FS_PAGE, .key = number, .bytes = 1, .size = fills, .dev = (int16_t)dev});
 	return page;
 }
 
-static uint64_t page_left(uint64_t number, uint64_t page)
+static uint64_t page_left(uint64_t number, uint64_t fills, uint64_t page)
 {
 	struct fs_entry *e = fs_find(FS_PAGE, number);
-	if (e == NULL || --e->bytes > 0)
+	if (e == NULL)
+		return 0;
+	e->size = fs_sub(e->size, fills);
+	if (--e->bytes > 0)
 		return 0;
 	fs_remove(FS_PAGE, number, NULL);
 	return page;
+}
+
+static uint64_t fills_first(uint64_t ptr, uint64_t size, uint64_t page)
+{
+	uint64_t left = page - ptr % page;
+	return size < left ? size : left;
 }
 
 static uint64_t pages_taken(uint64_t ptr, uint64_t size, int dev, uint64_t page)
@@ -64,9 +74,9 @@ static uint64_t pages_taken(uint64_t ptr, uint64_t size, int dev, uint64_t page)
 	struct span s = span_of(ptr, size, page);
 	uint64_t n = s.own;
 	if (s.shares_first)
-		n += page_joined(s.first, dev, page);
+		n += page_joined(s.first, fills_first(ptr, size, page), dev, page);
 	if (s.shares_last)
-		n += page_joined(s.last, dev, page);
+		n += page_joined(s.last, (ptr + size) % page, dev, page);
 	return n;
 }
 
@@ -76,10 +86,21 @@ static uint64_t pages_given(const struct fs_entry *e)
 	struct span s = span_of(e->key, e->size, page);
 	uint64_t n = s.own;
 	if (s.shares_first)
-		n += page_left(s.first, page);
+		n += page_left(s.first, fills_first(e->key, e->size, page), page);
 	if (s.shares_last)
-		n += page_left(s.last, page);
+		n += page_left(s.last, (e->key + e->size) % page, page);
 	return n;
+}
+
+struct room {
+	int dev;
+	uint64_t fills; // at most, for the request to find room
+};
+
+static bool has_room(const struct fs_entry *e, const void *arg)
+{
+	const struct room *r = arg;
+	return e->kind == FS_PAGE && e->dev == r->dev && e->size <= r->fills;
 }
 
 struct request {
@@ -88,7 +109,8 @@ struct request {
 };
 
 // reserve asks for whole pages. A small request that finds no fresh page left
-// goes on with nothing: it may still fit into a page already charged.
+// goes on with nothing if a page already charged has room for it; should the
+// driver take a fresh page all the same, it is handed back.
 static bool reserve(struct request *q, uint64_t size)
 {
 	q->here = fs_here();
@@ -100,7 +122,13 @@ static bool reserve(struct request *q, uint64_t size)
 		q->reserved = need;
 		return true;
 	}
-	return q->here.dev >= 0 && size < page;
+	if (q->here.dev < 0 || size >= page)
+		return false;
+	struct room r = {q->here.dev, page - size};
+	fs_lock(&fs_state_lock);
+	bool room = fs_exists(has_room, &r);
+	fs_unlock(&fs_state_lock);
+	return room;
 }
 
 // commit replaces the reservation by the pages really taken; false means that

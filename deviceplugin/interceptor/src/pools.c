@@ -210,7 +210,7 @@ static CUmemoryPool current_pool(CUdevice ordinal)
 	return get != NULL && get(&handle, ordinal) == CUDA_SUCCESS ? handle : NULL;
 }
 
-#define POOL_ALLOC(sym, params, args, pool, per_thread)                                               \
+#define POOL_ALLOC(sym, name, params, args, pool, per_thread)                                              \
 	FS_EXPORT CUresult sym params                                                                 \
 	{                                                                                             \
 		FS_ENTER(sym, args);                                                                  \
@@ -227,17 +227,17 @@ static CUmemoryPool current_pool(CUdevice ordinal)
 		if (from == NULL)                                                                     \
 			return real args;                                                             \
 		if (!before(&g, from, size))                                                          \
-			return fs_refuse(g.dev, size, #sym);                                          \
+			return fs_refuse(g.dev, size, name);                                          \
 		CUresult r = real args;                                                               \
 		if (!after(&g, r, r == CUDA_SUCCESS && dptr ? *dptr : 0, size) && r == CUDA_SUCCESS)  \
-			return undo(&g, *dptr, stream, per_thread, size, #sym);                       \
+			return undo(&g, *dptr, stream, per_thread, size, name);                       \
 		return r;                                                                             \
 	}
 
-POOL_ALLOC(cuMemAllocAsync, (CUdeviceptr *dptr, size_t size, CUstream stream), (dptr, size, stream), current_pool(ordinal), false)
-POOL_ALLOC(cuMemAllocAsync_ptsz, (CUdeviceptr *dptr, size_t size, CUstream stream), (dptr, size, stream), current_pool(ordinal), true)
-POOL_ALLOC(cuMemAllocFromPoolAsync, (CUdeviceptr *dptr, size_t size, CUmemoryPool pool, CUstream stream), (dptr, size, pool, stream), pool, false)
-POOL_ALLOC(cuMemAllocFromPoolAsync_ptsz, (CUdeviceptr *dptr, size_t size, CUmemoryPool pool, CUstream stream), (dptr, size, pool, stream), pool, true)
+POOL_ALLOC(cuMemAllocAsync, "cuMemAllocAsync", (CUdeviceptr *dptr, size_t size, CUstream stream), (dptr, size, stream), current_pool(ordinal), false)
+POOL_ALLOC(cuMemAllocAsync_ptsz, "cuMemAllocAsync", (CUdeviceptr *dptr, size_t size, CUstream stream), (dptr, size, stream), current_pool(ordinal), true)
+POOL_ALLOC(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", (CUdeviceptr *dptr, size_t size, CUmemoryPool pool, CUstream stream), (dptr, size, pool, stream), pool, false)
+POOL_ALLOC(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", (CUdeviceptr *dptr, size_t size, CUmemoryPool pool, CUstream stream), (dptr, size, pool, stream), pool, true)
 
 bool fs_pool_free_begin(CUdeviceptr ptr, struct fs_entry *old)
 {

@@ -104,6 +104,14 @@ bool fs_remove(enum fs_kind kind, uint64_t key, struct fs_entry *old)
 	return true;
 }
 
+bool fs_exists(fs_match match, const void *arg)
+{
+	for (size_t i = 0; i < capacity; i++)
+		if (table[i].kind != FS_NONE && match(&table[i], arg))
+			return true;
+	return false;
+}
+
 // fs_remove_any takes out one entry that matches; callers repeat it until there
 // is none. It scans, and serves only ends of contexts, arrays and the like.
 bool fs_remove_any(fs_match match, const void *arg, struct fs_entry *old)

@@ -202,6 +202,12 @@ static struct proc *me(void)
 	self_pid = getpid();
 	char state;
 	uint64_t start = start_of((uint32_t)self_pid, &state);
+	for (int i = 0; i < MAX_PROCS; i++)
+		if (m->proc[i].pid == (uint32_t)self_pid) { // before exec, or a predecessor of that PID
+			for (int g = 0; g < MAX_GPUS; g++)
+				m->gpu[g].used -= m->proc[i].used[g];
+			memset(&m->proc[i], 0, sizeof m->proc[i]);
+		}
 	for (int pass = 0; pass < 2; pass++, reap())
 		for (int i = 0; i < MAX_PROCS; i++)
 			if (m->proc[i].pid == 0) {

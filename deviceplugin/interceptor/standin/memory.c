@@ -227,7 +227,9 @@ API CUresult cuIpcGetMemHandle(CUipcMemHandle *h, CUdeviceptr ptr)
 	pthread_mutex_lock(&big);
 	struct block *b = block_find(ptr);
 	if (b != NULL) {
-		struct ipc i = {ptr, b->size, b->dev};
+		struct ipc i;
+		memset(&i, 0, sizeof i);
+		i.ptr = ptr, i.size = b->size, i.dev = b->dev;
 		memset(h, 0, sizeof *h);
 		memcpy(h, &i, sizeof i);
 	}

@@ -133,6 +133,7 @@ int main(int argc, char **argv)
 	const char *way = argc > 1 ? argv[1] : "link";
 	if (resolve_all(way) != 0)
 		return 3;
+	setvbuf(stdin, NULL, _IONBF, 0); // exec must not lose lines read ahead
 	f.cuInit(0);
 	if (argc < 3) { // a further argument: no context yet
 		CUcontext ctx;

@@ -38,7 +38,7 @@ func newBacklogWriter(o *Options) *backlogWriter {
 
 // write lists the queues. A failed write is tried again with growing delays.
 func (b *backlogWriter) write(ctx context.Context, queues []string) {
-	now := time.Now()
+	now := b.options.Clock()
 	for _, q := range queues {
 		b.lastSeen[q] = now
 	}

@@ -34,6 +34,9 @@ type Options struct {
 	Evictor Evictor
 	// Config is the ledger's.
 	Config kube.Config
+	// Clock gives the time that delays and ages are counted from; nil is the
+	// machine's.
+	Clock func() time.Time
 
 	// BacklogNamespace and BacklogName name the ConfigMap that lists the
 	// queues with a backlog, the parameter of the gate policy.
@@ -56,6 +59,9 @@ func (o *Options) setDefaults() {
 	defaultTo(&o.Workers, 16)
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -133,7 +132,7 @@ func (v *evictions) explain(ctx context.Context, victim kube.Victim) error {
 		"type": corev1.DisruptionTarget, "status": corev1.ConditionTrue,
 		"reason":             string(victim.Eviction.Reason.Code),
 		"message":            victim.Eviction.Reason.Message,
-		"lastTransitionTime": metav1.NewTime(time.Now()),
+		"lastTransitionTime": metav1.NewTime(v.options.Clock()),
 	}
 	patch := object{"metadata": object{"uid": victim.Pod.UID}, "status": object{"conditions": []object{condition}}}
 	err := patchPod(ctx, v.options.Client, victim.Pod, types.StrategicMergePatchType, patch, "status")

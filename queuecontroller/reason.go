@@ -56,9 +56,10 @@ func (r *reasonWriter) run(ctx context.Context) { r.writes.run(ctx) }
 func (r *reasonWriter) take(waiting []kube.WaitView) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := r.options.Clock()
 	current := make(map[string]wording, len(waiting))
 	for _, w := range waiting {
-		if !w.Gated && time.Since(time.Unix(0, w.CreatedAt)) < ungatedPatience {
+		if !w.Gated && now.Sub(time.Unix(0, w.CreatedAt)) < ungatedPatience {
 			continue
 		}
 		before, known := r.written[w.Pod.UID]
@@ -68,8 +69,8 @@ func (r *reasonWriter) take(waiting []kube.WaitView) {
 		if conditionOf(w) == [2]string{w.ConditionReason, w.ConditionMessage} {
 			continue
 		}
-		if !known || before.code != w.Reason.Code || time.Since(before.at) > reworded {
-			current[w.Pod.UID] = wording{w.Reason.Code, time.Now()}
+		if !known || before.code != w.Reason.Code || now.Sub(before.at) > reworded {
+			current[w.Pod.UID] = wording{w.Reason.Code, now}
 			r.writes.add(w.Pod.UID)
 		}
 	}
@@ -102,7 +103,7 @@ func (r *reasonWriter) write(ctx context.Context, uid string) error {
 		condition["type"], condition["status"] = v1alpha1.PodConditionWaiting, corev1.ConditionTrue
 	}
 	if w.ConditionReason != want[0] {
-		condition["lastTransitionTime"] = metav1.Now()
+		condition["lastTransitionTime"] = metav1.NewTime(r.options.Clock())
 	}
 	patch := object{"metadata": object{"uid": uid}, "status": object{"conditions": []object{condition}}}
 	if err := patchPod(ctx, r.options.Client, w.Pod, types.StrategicMergePatchType, patch, "status"); err != nil {

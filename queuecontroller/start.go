@@ -31,7 +31,7 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 		if s.Told {
 			status["conditions"] = []object{{
 				"type": v1alpha1.PodConditionWaiting, "status": corev1.ConditionFalse,
-				"reason": reasonPlaced, "message": "the pod has its place on node " + s.Node, "lastTransitionTime": metav1.Now(),
+				"reason": reasonPlaced, "message": "the pod has its place on node " + s.Node, "lastTransitionTime": metav1.NewTime(c.options.Clock()),
 			}}
 		}
 		patch := object{"metadata": object{"uid": uid}, "status": status}
@@ -49,7 +49,7 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 		return fmt.Errorf("remove the gate of pod %s: %w", s.Pod, err)
 	}
 	c.metrics.ungated.Inc()
-	c.metrics.waited.WithLabelValues(s.Queue).Observe(time.Since(time.Unix(0, s.CreatedAt)).Seconds())
+	c.metrics.waited.WithLabelValues(s.Queue).Observe(c.options.Clock().Sub(time.Unix(0, s.CreatedAt)).Seconds())
 	return nil
 }
 

@@ -77,7 +77,7 @@ func (s *statusWriter) write(ctx context.Context, queues []kube.QueueView, group
 func (s *statusWriter) standsBack(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Now().Before(s.retry[uid].at)
+	return s.options.Clock().Before(s.retry[uid].at)
 }
 
 func (s *statusWriter) settle(uid types.UID, err error) {
@@ -88,7 +88,7 @@ func (s *statusWriter) settle(uid types.UID, err error) {
 		return
 	}
 	delay := min(max(2*s.retry[uid].delay, retryFirst), retryMost)
-	s.retry[uid] = retry{time.Now().Add(delay), delay}
+	s.retry[uid] = retry{s.options.Clock().Add(delay), delay}
 	s.metrics.failed.WithLabelValues("status").Inc()
 	s.options.Log.Warn("a status could not be written and is tried again", "err", err, "in", delay)
 }

@@ -51,6 +51,7 @@ func (t *teller) run(ctx context.Context) {
 // waiting tells once a workload why it waits: on the PodGroup of a gang, on the
 // pod if it is single and gated. kube-scheduler tells the others.
 func (t *teller) waiting(waiting []kube.WaitView) {
+	now := t.options.Clock()
 	current := make(map[string]wording, len(t.told))
 	for _, w := range waiting {
 		if _, seen := current[w.Workload]; seen || w.Group == "" && !w.Gated {
@@ -58,10 +59,10 @@ func (t *teller) waiting(waiting []kube.WaitView) {
 		}
 		before, known := t.told[w.Workload]
 		current[w.Workload] = before
-		if known && (before.code == w.Reason.Code || time.Since(before.at) < tellAgain) {
+		if known && (before.code == w.Reason.Code || now.Sub(before.at) < tellAgain) {
 			continue
 		}
-		current[w.Workload] = wording{w.Reason.Code, time.Now()}
+		current[w.Workload] = wording{w.Reason.Code, now}
 		t.recorder.Event(t.subject(w), corev1.EventTypeWarning, reasonOf(w.Reason.Code), w.Reason.Message)
 	}
 	t.told = current

@@ -141,7 +141,7 @@ func (p *placing) leaf(tasks []*model.LivePod, set topology.Set) *explain.Reason
 	memo := !p.later && set.Nodes == nil && p.sameShape(tasks)
 	if memo {
 		if h, ok := p.d.hopeless[tasks[0].Shape]; ok && len(tasks) >= h.pods {
-			return h.reason
+			return h.shortage.of(p.d, p.j, len(tasks))
 		}
 	}
 	for i, t := range tasks {
@@ -149,11 +149,11 @@ func (p *placing) leaf(tasks []*model.LivePod, set topology.Set) *explain.Reason
 			if reason != &noNode || p.later {
 				return reason
 			}
-			reason = p.d.noRoom(p.j, t, i, len(tasks), set)
+			short := p.d.noRoom(t, i, set)
 			if memo {
-				p.d.hopeless[t.Shape] = hopelessness{len(tasks), reason}
+				p.d.hopeless[t.Shape] = hopelessness{len(tasks), short}
 			}
-			return reason
+			return short.of(p.d, p.j, len(tasks))
 		}
 	}
 	return nil

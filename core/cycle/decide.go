@@ -84,10 +84,11 @@ type verdict struct {
 	reason explain.Reason
 }
 
-// hopelessness is the smallest number of pods of a shape that did not fit.
+// hopelessness is the smallest number of pods of a shape that did not fit, and
+// what was short.
 type hopelessness struct {
-	pods   int
-	reason *explain.Reason
+	pods     int
+	shortage shortage
 }
 
 // backlog lists the jobs with pods to place whose queue is a leaf.

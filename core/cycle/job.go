@@ -72,6 +72,9 @@ func (d *decider) charge(j *job) {
 // fill is how a workload stands to its minimum.
 func fill(w *model.LiveWorkload) order.Fill {
 	if !w.Satisfied(0, false) {
+		if w.Active > 0 {
+			return order.Broken
+		}
 		return order.BelowMin
 	}
 	for i := range w.Groups {

@@ -15,10 +15,17 @@ import (
 	"github.com/fairslice/fairslice/core/topology"
 )
 
-// noRoom says why no node takes a pod, after placed of total pods of its chunk
-// found a place: how many nodes refuse it for what, and the largest block that
-// is free.
-func (d *decider) noRoom(j *job, p *model.LivePod, placed, total int, set topology.Set) *explain.Reason {
+// shortage is why no node takes one more pod of a shape.
+type shortage struct {
+	placed int // pods of the chunk that found a place before
+	reason explain.Reason
+	words  string
+}
+
+// noRoom looks for the reason why no node takes a pod, after placed pods of its
+// chunk found a place: how many nodes refuse it for what, and the largest block
+// that is free.
+func (d *decider) noRoom(p *model.LivePod, placed int, set topology.Set) shortage {
 	nodes := set.Nodes
 	if nodes == nil {
 		nodes = d.c.NodeList()
@@ -27,14 +34,32 @@ func (d *decider) noRoom(j *job, p *model.LivePod, placed, total int, set topolo
 	for _, n := range nodes {
 		h.add(d.c, p, n)
 	}
-	r := &explain.Reason{Code: explain.NoNodeFits, Resource: h.resource, Requested: h.asked, LargestFree: h.largest}
+	return shortage{placed: placed, words: h.words(len(nodes)),
+		reason: explain.Reason{Code: explain.NoNodeFits, Resource: h.resource, Requested: h.asked, LargestFree: h.largest}}
+}
+
+// of words a shortage for one job.
+func (s shortage) of(d *decider, j *job, total int) *explain.Reason {
+	r := s.reason
 	subject := "no node fits"
 	if total > 1 {
-		r.Code, r.Missing = explain.GangDoesNotFit, total-placed
-		subject = fmt.Sprintf("gang of %d: room for %d, no node fits the next pod", total, placed)
+		r.Code, r.Missing = explain.GangDoesNotFit, total-s.placed
+		subject = fmt.Sprintf("gang of %d: room for %d, no node fits the next pod", total, s.placed)
 	}
-	r.Message = fmt.Sprintf("%s: %s", subject, h.words(len(nodes)))
-	return r
+	r.Message = fmt.Sprintf("%s: %s%s", subject, s.words, d.tooLarge(j))
+	return &r
+}
+
+// tooLarge says of a chunk that it asks for more than there is in all, whoever
+// holds it.
+func (d *decider) tooLarge(j *job) string {
+	for r, need := range j.need {
+		if need > d.t.Total[r] {
+			name := d.t.Resources[r]
+			return fmt.Sprintf("; it needs %s in all, the cluster has %s", explain.Quantity(name, need), explain.Number(name, d.t.Total[r]))
+		}
+	}
+	return ""
 }
 
 // histogram counts nodes by why they refuse a pod.

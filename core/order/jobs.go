@@ -15,7 +15,10 @@ type Fill int8
 
 // Fills, in the order in which jobs are served.
 const (
-	BelowMin Fill = iota
+	// Broken jobs are below their minimum and yet hold room, which is of no use
+	// to anybody until they are whole again.
+	Broken   Fill = -1
+	BelowMin Fill = iota - 1
 	AtMin
 	AboveMin
 )

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/tools/record"
+
 	"github.com/fairslice/fairslice/deviceplugin/enforce"
 	"github.com/fairslice/fairslice/deviceplugin/kubelet"
 	"github.com/fairslice/fairslice/deviceplugin/match"
@@ -35,6 +37,7 @@ type agent struct {
 	vitals    *vitals
 	resources *kubelet.PodResources
 	pods      *publish.Pods
+	events    record.EventRecorder
 	// registrations by resource kind.
 	registrations [3]atomic.Int64
 	// foreign is true while another plugin serves one of our resources.

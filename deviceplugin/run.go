@@ -192,6 +192,9 @@ func (a *agent) serve(ctx context.Context, client kubernetes.Interface, lib nvml
 	if err := a.compare(ctx); err != nil {
 		a.log.Info("no records of the kubelet yet", "reason", err)
 	}
+	events, endEvents := startEvents(client)
+	defer endEvents()
+	a.events, a.vitals.told = events, a.tellHealth
 	a.vitals.probeAll()
 	changed := a.book.Changed
 	node := &publish.Node{

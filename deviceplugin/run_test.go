@@ -428,9 +428,19 @@ func TestHealth(t *testing.T) {
 	eventually(t, 5*time.Second, "the lost card's devices are unhealthy, no other", func() bool { return w.kubelet.healthy(slice) == 300 })
 	w.machine.SetLost(2, false)
 	eventually(t, 5*time.Second, "the card is back", func() bool { return w.kubelet.healthy(slice) == 400 })
-	w.machine.SetNeedsReset(3, true)
 	w.machine.RaiseXID(3, 79)
+	w.machine.SetNeedsReset(3, true)
 	eventually(t, 5*time.Second, "all devices of the card, in use or not", func() bool { return w.kubelet.healthy(slice) == 300 })
+	eventually(t, 5*time.Second, "an event on the pod whose GPU failed, and on the node", func() bool {
+		list, _ := w.client.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
+		told := map[string]bool{}
+		for _, e := range list.Items {
+			if e.Reason == "GPUUnhealthy" && strings.Contains(e.Message, w.gpus[3].UUID) && strings.Contains(e.Message, "XID 79") {
+				told[e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name] = true
+			}
+		}
+		return told["Pod/e"] && told["Node/n1"]
+	})
 	next := w.bind("next", want{"main", slice, 25, []int{3}})
 	w.mustAdmit(next)
 	if got := w.agree(next, "main")["FAIRSLICE_GPU_UUIDS"]; got == w.gpus[3].UUID {

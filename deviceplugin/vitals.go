@@ -22,6 +22,8 @@ type vitals struct {
 	book  *match.Book
 	log   *slog.Logger
 	uuids []string
+	// told is called after each change, with the lock held.
+	told func(uuid string, s health.State, why string)
 
 	mu       sync.Mutex
 	machines map[string]*health.Machine
@@ -31,7 +33,8 @@ type vitals struct {
 
 func newVitals(lib nvml.Library, o *Options, book *match.Book, cards []card, log *slog.Logger) *vitals {
 	v := &vitals{
-		lib: lib, rules: o.rules(), every: o.ProbeEvery, book: book, log: log,
+		told: func(string, health.State, string) {},
+		lib:  lib, rules: o.rules(), every: o.ProbeEvery, book: book, log: log,
 		machines: map[string]*health.Machine{}, xids: map[string]int64{}, probe: make(chan struct{}, 1),
 	}
 	for _, c := range cards {
@@ -108,6 +111,7 @@ func (v *vitals) tell(uuid string, m *health.Machine) {
 		level = slog.LevelInfo
 	}
 	v.log.Log(context.Background(), level, "the health of a GPU changed", "uuid", uuid, "state", state.String(), "reason", why)
+	v.told(uuid, state, why)
 }
 
 // state of a card, and how many critical XIDs it reported.

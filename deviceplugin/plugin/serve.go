@@ -7,12 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -117,7 +117,8 @@ func serve(socket string, k pool.Kind, cfg *Config) (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for the kubelet: %w", err)
 	}
-	if err := os.Chmod(socket, 0o600); err != nil {
+	// A kubelet that starts right now has removed it; untilReplaced will notice.
+	if err := os.Chmod(socket, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("restricting %s: %w", socket, err), l.Close())
 	}
 	done := make(chan struct{})
@@ -195,7 +196,7 @@ func removeDead(dir string, log *slog.Logger) {
 			log.Warn("another Fairslice device plugin serves on this node", "socket", socket)
 			continue
 		}
-		if err := os.Remove(socket); err != nil && !strings.Contains(err.Error(), "no such file") {
+		if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			log.Warn("cannot remove an old socket", "socket", socket, "error", err)
 		}
 	}

@@ -1,0 +1,62 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/fairslice/fairslice/deviceplugin/health"
+)
+
+// Reasons of events.
+const (
+	reasonUnhealthy = "GPUUnhealthy"
+	reasonRecovered = "GPURecovered"
+)
+
+// startEvents returns a recorder and what ends it. Events are best effort and
+// never hold anything up.
+func startEvents(client kubernetes.Interface) (record.EventRecorder, func()) {
+	b := record.NewBroadcaster()
+	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	return b.NewRecorder(scheme(), corev1.EventSource{Component: "fairslice-device-plugin"}), b.Shutdown
+}
+
+func scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	_ = corev1.AddToScheme(s)
+	return s
+}
+
+// tellHealth writes an event on the node, and one on each pod that holds a part of
+// a GPU that failed.
+func (a *agent) tellHealth(uuid string, state health.State, why string) {
+	if state == health.Probation {
+		return
+	}
+	node := &corev1.ObjectReference{Kind: "Node", Name: a.o.NodeName, UID: types.UID(a.o.NodeName), APIVersion: "v1"}
+	if state == health.Healthy {
+		a.events.Event(node, corev1.EventTypeNormal, reasonRecovered, fmt.Sprintf("GPU %s takes containers again", uuid))
+		return
+	}
+	a.events.Event(node, corev1.EventTypeWarning, reasonUnhealthy, fmt.Sprintf("GPU %s takes no new containers: %s", uuid, why))
+	told := map[string]bool{}
+	for _, h := range a.book.Allocations() {
+		for _, s := range h.Shares {
+			if s.GPU.UUID != uuid || h.Owner.Pod == "" || told[h.Owner.PodUID] {
+				continue
+			}
+			told[h.Owner.PodUID] = true
+			pod := &corev1.ObjectReference{Kind: "Pod", Namespace: h.Owner.Namespace, Name: h.Owner.Pod, UID: types.UID(h.Owner.PodUID), APIVersion: "v1"}
+			a.events.Event(pod, corev1.EventTypeWarning, reasonUnhealthy, fmt.Sprintf("GPU %s of container %s on node %s is unhealthy: %s", uuid, h.Owner.Container, a.o.NodeName, why))
+		}
+	}
+}

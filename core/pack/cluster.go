@@ -11,6 +11,7 @@ type Cluster struct {
 
 	scorer *Scorer
 	prices *prices
+	blocks *blocks
 	// version of each node, and its value at that version.
 	version []uint32
 	worth   []int64
@@ -18,7 +19,7 @@ type Cluster struct {
 	// ends is what each class would cost on each node.
 	ends map[Task][]end
 	// byModel are the prices of the moment.
-	byModel []int64
+	byModel, byBlock []int64
 }
 
 // end is the best place on one node at a version of it.
@@ -27,6 +28,7 @@ type end struct {
 	fits    bool
 	cost    int64
 	gpus    []int
+	losses  []loss
 }
 
 // NewCluster takes over the nodes. models is the number of GPU models.
@@ -43,10 +45,10 @@ func NewCluster(policy Policy, classes []Class, nodes []Node, models int) *Clust
 // Expect replaces the mix of classes that the policy knows.
 func (c *Cluster) Expect(policy Policy, classes []Class) {
 	c.scorer = NewScorer(policy, classes, c.Nodes)
-	c.prices = newPrices(nil)
-	if policy == ExpectedFill {
-		c.prices = newPrices(classes)
+	if policy != ExpectedFill {
+		classes = nil
 	}
+	c.prices, c.blocks = newPrices(classes), newBlocks(classes, c.Nodes)
 	for i := range c.Nodes {
 		free, _ := c.Nodes[i].free()
 		c.prices.change(c.Nodes[i].Model, free)
@@ -80,6 +82,7 @@ func (c *Cluster) best(t *Task, except int) (int, []int) {
 	for model := range c.byModel {
 		c.byModel[model] = c.prices.of(model) * t.Demand()
 	}
+	c.byBlock = c.blocks.charges(c.prices.free, c.byBlock)
 	best, least := -1, int64(0)
 	for i := range c.Nodes {
 		e := &ends[i]
@@ -89,7 +92,11 @@ func (c *Cluster) best(t *Task, except int) (int, []int) {
 		if !e.fits || i == except {
 			continue
 		}
-		if cost := e.cost + c.byModel[c.Nodes[i].Model]; best < 0 || cost < least {
+		cost := e.cost + c.byModel[c.Nodes[i].Model]
+		for _, l := range e.losses {
+			cost += int64(l.copies) * c.byBlock[l.class]
+		}
+		if best < 0 || cost < least {
 			best, least = i, cost
 		}
 	}
@@ -104,7 +111,12 @@ func (c *Cluster) work(t *Task, i int, e *end) {
 		c.worth[i], c.known[i] = c.scorer.value(&c.Nodes[i]), c.version[i]
 	}
 	e.cost, e.gpus, e.fits = c.scorer.Cost(&c.Nodes[i], c.worth[i], t, e.gpus)
-	e.version = c.version[i]
+	e.version, e.losses = c.version[i], e.losses[:0]
+	if e.fits && len(c.blocks.classes) > 0 {
+		c.Nodes[i].Take(t, e.gpus)
+		e.losses = c.blocks.losses(i, &c.Nodes[i], e.losses)
+		c.Nodes[i].Give(t, e.gpus)
+	}
 }
 
 // Take gives a task the place that was chosen for it.
@@ -122,4 +134,5 @@ func (c *Cluster) Give(t *Task, node int, gpus []int) {
 func (c *Cluster) changed(node int, free int64) {
 	c.version[node]++
 	c.prices.change(c.Nodes[node].Model, free)
+	c.blocks.update(node, &c.Nodes[node])
 }

@@ -84,6 +84,10 @@ func (h *histogram) add(c *model.Cluster, p *model.LivePod, n *model.LiveNode) {
 		h.block(resource, want, free)
 		return
 	}
+	if fit.MemoryUnknown(s, n) {
+		h.counts["where the size of their GPU memory is not known"]++
+		return
+	}
 	if _, later, _ := fit.Room(s, n); !later {
 		resource, want, free, unit := fit.GPUBlock(s, n)
 		h.counts["too few free GPUs"+unit]++

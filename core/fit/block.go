@@ -61,3 +61,17 @@ func shareBlock(s *model.Shape, n *model.LiveNode) (want, free int64) {
 	}
 	return want, max(free, 0)
 }
+
+// MemoryUnknown says whether a shape asks for shares and no GPU of a node can
+// serve any, because the size of their memory is not known.
+func MemoryUnknown(s *model.Shape, n *model.LiveNode) bool {
+	if !s.Shared || len(n.GPUs) == 0 {
+		return false
+	}
+	for i := range n.GPUs {
+		if n.GPUs[i].MemoryMiB > 0 {
+			return false
+		}
+	}
+	return true
+}

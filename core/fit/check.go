@@ -58,6 +58,9 @@ func checkRoom(c *model.Cluster, p *model.LivePod, n *model.LiveNode) *explain.R
 		r.Code = explain.WaitingForRelease
 		return r
 	}
+	if MemoryUnknown(s, n) {
+		return refusal("node %s: the size of its GPU memory is not known, so no shares of its GPUs can be handed out", node)
+	}
 	resource, free, want, short := ShortOf(c, s, n)
 	what := ""
 	if !short {

@@ -136,7 +136,7 @@ func TestCheck(t *testing.T) {
 
 		{name: "unhealthy GPUs take nothing new", node: func(n *model.Node) { n.GPUs[0].Healthy = false }, pod: claims(whole(2)), want: "2 GPUs asked, 1 free"},
 		{name: "no shares of GPUs that are not shareable", node: func(n *model.Node) { n.GPUs[0].Shareable, n.GPUs[1].Shareable = false, false }, pod: claims(slice(10, 1)), want: "asked"},
-		{name: "no shares without a known memory size", node: func(n *model.Node) { n.GPUs[0].MemoryMiB, n.GPUs[1].MemoryMiB = 0, 0 }, pod: claims(slice(10, 1)), want: "asked"},
+		{name: "no shares without a known memory size", node: func(n *model.Node) { n.GPUs[0].MemoryMiB, n.GPUs[1].MemoryMiB = 0, 0 }, pod: claims(slice(10, 1)), want: "memory is not known"},
 		{name: "whole GPUs without a known memory size", node: func(n *model.Node) { n.GPUs[0].MemoryMiB, n.GPUs[1].MemoryMiB = 0, 0 }, pod: claims(whole(2))},
 		{name: "no GPUs in whole on a MIG node", node: func(n *model.Node) { n.MIGStrategy = "mixed" }, pod: claims(whole(1)), want: "MIG"},
 		{name: "no profiles under the single strategy", node: func(n *model.Node) { n.MIGStrategy, n.Allocatable["mig-1g.5gb"] = "single", 1 },

@@ -192,7 +192,10 @@ func decisions(plan *cycle.Plan) []Decision {
 	out := []Decision{}
 	for _, p := range plan.Placements {
 		d := Decision{Kind: "bind", Pod: p.Pod, Node: p.Node, GPUs: gpuIDs(p.GPUs)}
-		if len(p.Awaits) > 0 {
+		switch {
+		case p.Kept && len(p.Awaits) > 0:
+			continue
+		case len(p.Awaits) > 0:
 			d.Kind, d.Awaits = "promise", p.Awaits
 		}
 		out = append(out, d)

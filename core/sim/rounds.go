@@ -82,6 +82,13 @@ func (w *world) round(actions []cycle.Action) (Round, error) {
 // applyToRound puts the pods into the raw states at the end of a round. A moved
 // victim is promised its new place at once.
 func (w *world) applyToRound(plan *cycle.Plan, counts *Round) error {
+	for _, uid := range plan.Withdrawn {
+		p, err := w.known(uid)
+		if err != nil {
+			return err
+		}
+		p.state = scenario.Pending
+	}
 	for _, e := range plan.Evictions {
 		p, err := w.known(e.Pod)
 		if err != nil {
@@ -108,13 +115,6 @@ func (w *world) applyToRound(plan *cycle.Plan, counts *Round) error {
 		}
 		counts.Binds++
 		p.state = scenario.Binding
-	}
-	for _, uid := range plan.Withdrawn {
-		p, err := w.known(uid)
-		if err != nil {
-			return err
-		}
-		p.state = scenario.Pending
 	}
 	return nil
 }

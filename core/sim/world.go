@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/fairslice/fairslice/core/amount"
+	"github.com/fairslice/fairslice/core/cycle"
 	"github.com/fairslice/fairslice/core/model"
 	"github.com/fairslice/fairslice/core/scenario"
 )
@@ -26,8 +27,9 @@ type pod struct {
 	awaits []string
 	// ends is when a running pod finishes or a releasing one is gone; 0 never.
 	ends int64
-	// successor takes the place of this releasing pod; nil if it is to wait.
-	successor *pod
+	// target is where the pod goes that follows this releasing one; nil if it
+	// is to wait.
+	target *cycle.Placement
 }
 
 // workload is a workload in the run.

@@ -28,7 +28,19 @@ func (l *Ledger) SetNode(n *corev1.Node) {
 		message = err.Error()
 	}
 	l.trouble("Node", "", n.Name, message)
+	l.forgive(n.Name)
 	l.note()
+}
+
+// forgive lets pods onto a node that kube-scheduler refused for them: it has
+// changed since, and what was short may be there now.
+func (l *Ledger) forgive(node string) {
+	for _, e := range byUID(l.index.timed) {
+		if x, refused := e.excluded[node]; refused && x.until > 0 {
+			x.until = 0 // tick drops it, and the count with it
+			e.excluded[node] = x
+		}
+	}
 }
 
 // RemoveNode takes in that a node is gone. Its pods stay until they are gone

@@ -127,7 +127,8 @@ func TestDeletedPodHoldsItsGPUUntilItIsGone(t *testing.T) {
 	f.must(f.Client.CoreV1().Pods(metav1.NamespaceDefault).Delete(f.ctx, "slow", metav1.DeleteOptions{}))
 	f.eventually(60*time.Second, func() string {
 		p, next := f.get("next"), ""
-		if _, err := f.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(f.ctx, "slow", metav1.GetOptions{}); err == nil {
+		old, err := f.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(f.ctx, "slow", metav1.GetOptions{})
+		if err == nil && old.Status.Phase == corev1.PodRunning {
 			next = "slow is still ending"
 			if p.Spec.NodeName != "" {
 				t.Fatal("next was bound while slow still held the GPUs")

@@ -41,7 +41,9 @@ type world struct {
 	replaced      map[string]bool // releasing pods whose replacement exists
 	// evicted counts evictions by workload.
 	evicted map[string]int
-	plan    cycle.Plan
+	// minAvailable are disruption budgets by job.
+	minAvailable map[string]int
+	plan         cycle.Plan
 }
 
 func newWorld(t tester) *world {
@@ -49,6 +51,7 @@ func newWorld(t tester) *world {
 	w := &world{
 		t: t, c: model.NewCluster(s), now: 1_000_000 * second, pods: map[string]*model.Pod{}, made: map[string]int{}, jobs: map[string]job{},
 		leaves: map[string]int64{}, grace: map[string]int64{}, replaced: map[string]bool{}, evicted: map[string]int{},
+		minAvailable: map[string]int{},
 	}
 	w.c.SetNow(w.now)
 	return w
@@ -191,6 +194,9 @@ func (w *world) cycle() bool {
 	w.now += second
 	w.c.SetNow(w.now)
 	changed := w.leave()
+	if len(w.minAvailable) > 0 {
+		w.c.SetBudgets(w.budgets())
+	}
 	w.plan = cycle.Decide(w.c)
 	if again := cycle.Decide(w.c); !reflect.DeepEqual(w.plan, again) {
 		w.t.Fatalf("the same cluster gives two plans:\n%+v\n%+v", w.plan, again)
@@ -209,6 +215,20 @@ func (w *world) cycle() bool {
 	}
 	w.checkCluster()
 	return changed
+}
+
+// budgets says how many pods of each budget may go now.
+func (w *world) budgets() (budgets []model.DisruptionBudget) {
+	for _, name := range slices.Sorted(maps.Keys(w.minAvailable)) {
+		b := model.DisruptionBudget{Key: "ns/" + name, Allowed: max(0, w.running(name)-w.minAvailable[name])}
+		for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
+			if w.pods[uid].Workload == "ns/"+name {
+				b.Pods = append(b.Pods, uid)
+			}
+		}
+		budgets = append(budgets, b)
+	}
+	return budgets
 }
 
 // leave removes pods whose time is over.

@@ -133,13 +133,18 @@ func compareSets(a, b moveSet) int {
 // moveLeast tries sets of pods whose move would let a pod in: fewer pods first,
 // of as many those that are served last.
 func (s *search) moveLeast(tasks []*model.LivePod) bool {
-	var sets []moveSet
+	nodes := make([]*model.LiveNode, 0, len(s.onNode))
 	for n := range s.onNode {
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, func(a, b *model.LiveNode) int { return cmp.Compare(a.Index, b.Index) })
+	var sets []moveSet
+	for _, n := range nodes {
 		if units := s.untaken(s.onNode[n]); len(units) > 0 && s.wouldFit(tasks[0], n, units) {
 			sets = append(sets, s.moveSets(tasks[0], n, units)...)
 		}
 	}
-	slices.SortFunc(sets, compareSets)
+	slices.SortStableFunc(sets, compareSets)
 	for _, set := range sets {
 		if s.steps >= s.limit() {
 			return false

@@ -24,6 +24,7 @@ func TestPlanIgnoresTheOrderOfTheInput(t *testing.T) {
 		}
 		w.now += second
 		w.c.SetNow(w.now)
+		w.c.SetBudgets(w.budgets())
 		want := planBytes(t, w.c)
 		for range 2 {
 			if got := planBytes(t, rebuilt(t, w)); !bytes.Equal(got, want) {
@@ -45,7 +46,10 @@ func planBytes(t *rapid.T, c *model.Cluster) []byte {
 func rebuilt(t *rapid.T, w *world) *model.Cluster {
 	c := model.NewCluster(w.c.Settings())
 	c.SetNow(w.now)
-	var tell []func() error
+	tell := []func() error{
+		func() error { c.SetTopology(zones); return nil },
+		func() error { c.SetBudgets(w.budgets()); return nil },
+	}
 	w.c.Nodes(func(n model.Node) bool { tell = append(tell, func() error { return c.SetNode(n) }); return true })
 	w.c.Queues(func(q model.Queue) bool { tell = append(tell, func() error { return c.SetQueue(q) }); return true })
 	w.c.Workloads(func(x model.Workload) bool {

@@ -32,11 +32,12 @@ func TestEvictionsStopWhenTheLoadStopsChanging(t *testing.T) {
 					leaves = append(leaves, tree.Queues[q].Name)
 				}
 			}
-			w.submit(drawJob(t, fmt.Sprint("late", i), rapid.SampledFrom(leaves).Draw(t, "queue")))
+			w.submitDrawn(t, fmt.Sprint("late", i), rapid.SampledFrom(leaves).Draw(t, "queue"))
 		}
 		still := 0
 		for range cycles {
-			// A plan that changes nothing comes out again; 30 in a row are enough.
+			// A plan that changes nothing comes out again; 30 in a row are enough, as
+			// no job is protected or delayed for longer than 20 seconds.
 			if still++; w.cycle() {
 				still = 0
 			} else if still == 30 {

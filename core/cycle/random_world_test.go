@@ -12,6 +12,8 @@ import (
 	"github.com/fairslice/fairslice/core/model"
 )
 
+var zones = model.Topology{Name: "zones", Levels: []string{"zone"}}
+
 // drawWorld draws a small, crowded cluster: a queue tree, nodes, and workloads
 // that ask for more than there is, some of them running.
 func drawWorld(t *rapid.T) *world {
@@ -26,13 +28,45 @@ func drawWorld(t *rapid.T) *world {
 	w.c.SetSettings(s)
 	nodes := number(1, 3, "nodes")
 	for i := range nodes {
-		w.node(fmt.Sprint("n", i), number(3, 6, "gpus"), cpu(amount.Amount(number(4, 12, "cores")*1000)), label("zone", fmt.Sprint(i%2)))
+		w.node(fmt.Sprint("n", i), number(3, 6, "gpus"), cpu(amount.Amount(number(4, 12, "cores")*1000)), label("zone", fmt.Sprint(i%2)), gpuModel([]string{"A", "B"}[number(0, 1, "model")]))
 	}
+	w.c.SetTopology(zones)
 	leaves := drawQueues(t, w)
 	for i := range number(6, 16, "jobs") {
-		w.submit(drawJob(t, fmt.Sprint("j", i), rapid.SampledFrom(leaves).Draw(t, "queue")))
+		w.submitDrawn(t, fmt.Sprint("j", i), rapid.SampledFrom(leaves).Draw(t, "queue"))
 	}
 	return w
+}
+
+// submitDrawn submits a drawn job, some with a topology, a delay before it may
+// evict, or a disruption budget.
+func (w *world) submitDrawn(t *rapid.T, name, queue string) {
+	j := drawJob(t, name, queue)
+	w.submit(j)
+	spec, _ := w.c.Workload("ns/" + name)
+	switch rapid.IntRange(0, 11).Draw(t, "extra") {
+	case 11:
+		spec.Topology = &model.TopologyConstraint{Topology: "zones", Required: "zone"}
+	case 10:
+		spec.PreemptionDelay = int64(rapid.IntRange(1, 20).Draw(t, "delay")) * second
+	case 9:
+		w.minAvailable[name] = rapid.IntRange(0, j.pods).Draw(t, "available")
+	case 8:
+		spec.SubGroups = []model.SubGroup{{Name: "a", MinMember: j.gang}, {Name: "b", MinMember: 0}}
+		spec.MinMember, spec.MinSubGroup = 0, rapid.IntRange(0, 1).Draw(t, "sub-groups")
+		for i := range j.pods {
+			w.change(fmt.Sprintf("%s-%03d", name, i), func(p *model.Pod) { p.SubGroup = []string{"a", "b"}[i*2/(j.pods+1)] })
+		}
+	}
+	w.must(w.c.SetWorkload(spec))
+}
+
+func gpuModel(name string) func(*model.Node) {
+	return func(n *model.Node) {
+		for i := range n.GPUs {
+			n.GPUs[i].Model = name
+		}
+	}
 }
 
 // drawQueues makes a tree of one to three levels and returns its leaves.
@@ -45,6 +79,15 @@ func drawQueues(t *rapid.T, w *world) (leaves []string) {
 		q.OverQuotaWeight["gpu"] = amount.Amount(number(0, 3, "weight"))
 		if number(0, 9, "has limit") == 9 {
 			q.Limit["gpu"] = max(q.Quota["gpu"], amount.Amount(number(0, 9, "limit")*1000))
+		}
+		switch number(0, 9, "minimum runtime") {
+		case 9:
+			q.ReclaimMinRuntime = int64(number(0, 20, "reclaim minimum")) * second
+		case 8:
+			q.PreemptMinRuntime = int64(number(0, 20, "preempt minimum")) * second
+		}
+		if number(0, 9, "has model quota") == 9 {
+			q.Quota["gpu.A"] = amount.Amount(number(0, 3, "model quota") * 1000)
 		}
 		if number(0, 9, "has CPU quota") == 9 {
 			q.Quota["cpu"], q.OverQuotaWeight["cpu"] = amount.Amount(number(0, 6, "cpu quota")*1000), 1

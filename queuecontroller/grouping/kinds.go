@@ -59,7 +59,7 @@ func bare(in *input) kube.Membership {
 	if in.minMember() > 0 {
 		in.refuseMinMember("the pod has no owner that can be read; create a PodGroup and name it by the label fairslice.io/pod-group")
 	}
-	return in.alone()
+	return in.single()
 }
 
 // daemonSet pods belong to their nodes: each is alone, whatever is written

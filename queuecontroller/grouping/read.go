@@ -43,8 +43,10 @@ func shown(value any) string {
 		return "not set"
 	case string:
 		return fmt.Sprintf("%q", v)
-	case map[string]any, []any:
-		return "a structure"
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
 	}
 	return fmt.Sprint(value)
 }

@@ -73,6 +73,9 @@ func (r *Rules) Membership(pod *corev1.Pod, group *unstructured.Unstructured, ow
 		derive = (*input).alone
 	}
 	m := derive(in)
+	if m.Group != nil {
+		in.checkTree(m.Group.Spec.SubGroups)
+	}
 	if in.err != nil {
 		return kube.Membership{Waits: &explain.Reason{Code: explain.InvalidRequest, Message: in.err.Error()}}
 	}
@@ -186,11 +189,16 @@ func (in *input) inherited() *kube.Group {
 	return g
 }
 
-// alone is the membership of a pod that starts on its own.
+// alone is a pod that starts on its own unless somebody asks for a gang.
 func (in *input) alone() kube.Membership {
 	if in.minMember() > 0 {
 		return in.together()
 	}
+	return in.single()
+}
+
+// single is a pod that starts on its own.
+func (in *input) single() kube.Membership {
 	g := in.inherited()
 	if g.Spec.Queue == "" && g.Spec.PriorityClassName == "" && g.Spec.Preemptible == nil && g.DefaultClass == "" {
 		return kube.Membership{}
@@ -228,5 +236,27 @@ func (in *input) parseCount(key, text string, least int) int {
 func (in *input) refuseMinMember(instead string) {
 	if text := in.any(v1alpha1.AnnotationMinMember); text != "" {
 		in.failf("annotation %s is %q, must not be set on this kind: %s", v1alpha1.AnnotationMinMember, text, instead)
+	}
+}
+
+// checkTree refuses sub-groups that are no tree, as the API server refuses them
+// in a PodGroup.
+func (in *input) checkTree(subGroups []v1alpha1.SubGroup) {
+	parents := make(map[string]string, len(subGroups))
+	for _, s := range subGroups {
+		if _, twice := parents[s.Name]; twice || s.Name == "" {
+			in.failf("two parts of it are named %q, must each have a name of its own", s.Name)
+		}
+		parents[s.Name] = s.Parent
+	}
+	for _, s := range subGroups {
+		at := s.Name
+		for steps := 0; at != "" && in.err == nil; steps++ {
+			parent, exists := parents[at]
+			if !exists || steps > len(parents) {
+				in.failf("its part %q is below %q, must be below another part of it and not below itself", s.Name, s.Parent)
+			}
+			at = parent
+		}
 	}
 }

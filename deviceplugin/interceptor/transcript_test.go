@@ -34,6 +34,7 @@ var ways = []string{"link", "dlsym", "dlvsym", "dlvsym-new", "next", "proc", "pr
 //	start NAME, tell NAME (lines), end NAME, kill NAME    a program that stays
 //	usage, physical    what the region and what the stand-in GPU count
 //	reset              what the node agent does when a container starts again
+//	spoil FILE         overwrites a file of the region with zeroes
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		s := &session{t: t, machine: newMachine(t), running: map[string]*program{}}
@@ -83,6 +84,8 @@ func (s *session) do(d *datadriven.TestData) (string, error) {
 		return physical(s.machine)
 	case "reset":
 		return "", s.opened.Reset()
+	case "spoil":
+		return "", os.WriteFile(filepath.Join(s.machine.region(), name), make([]byte, 4096), 0o666)
 	}
 	return "", fmt.Errorf("unknown directive %s", d.Cmd)
 }
@@ -147,7 +150,8 @@ func (s *session) run(way, input string, bare bool) (string, error) {
 	if err := c.Run(); err != nil {
 		return "", fmt.Errorf("way %s: %w: %s%s", way, err, stdout.String(), stderr.String())
 	}
-	return stdout.String() + pidText.ReplaceAllString(stderr.String(), "process P"), nil
+	text := pidText.ReplaceAllString(stderr.String(), "process P")
+	return stdout.String() + strings.ReplaceAll(text, s.machine.dir, "DIR"), nil
 }
 
 func (s *session) everyWay(input string) (string, error) {

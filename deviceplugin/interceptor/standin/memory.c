@@ -57,8 +57,27 @@ void block_remove(CUdeviceptr ptr)
 	spare = b;
 }
 
+// Addresses are used again, the last freed first, as a driver does.
+static struct {
+	CUdeviceptr ptr;
+	uint64_t size;
+	int dev;
+} reusable[64];
+static int reusable_count;
+
+static void addresses_freed(const struct block *b)
+{
+	if (reusable_count == 64)
+		reusable_count = 0;
+	reusable[reusable_count].ptr = b->ptr;
+	reusable[reusable_count].size = round_up(b->size, PAGE);
+	reusable[reusable_count++].dev = b->dev;
+}
+
 CUdeviceptr new_addresses(int dev, uint64_t size)
 {
+	if (reusable_count > 0 && reusable[reusable_count - 1].size == round_up(size, PAGE) && reusable[reusable_count - 1].dev == dev)
+		return reusable[--reusable_count].ptr;
 	CUdeviceptr p = ((uint64_t)(machine_index(dev) + 1) << 48) + next_address[dev];
 	next_address[dev] += round_up(size, PAGE);
 	return p;
@@ -173,6 +192,8 @@ CUresult block_free(CUdeviceptr ptr)
 	if (b == NULL || b->kind == MAPPED || b->kind == FOREIGN)
 		return CUDA_ERROR_INVALID_VALUE;
 	give_back(b);
+	if ((b->kind == LINEAR || b->kind == MANAGED) && ptr >> 48 != 0)
+		addresses_freed(b);
 	block_remove(ptr);
 	return CUDA_SUCCESS;
 }

@@ -116,5 +116,7 @@ extern struct functions f;
 // resolve_all fills f: way is link, dlsym, dlvsym, next, proc, proc-old,
 // proc-ptsz, deepbind or deepbind-dlsym.
 int resolve_all(const char *way);
+const char *address_text(const char *base, int for_version, uint64_t with_flags);
+const char *symbol_text(const char *name);
 
 #endif

@@ -273,6 +273,10 @@ CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 		usleep((useconds_t)(NUM(1) * 1000));
 		return CUDA_SUCCESS;
 	}
+	if (IS("address") || IS("symbol")) {
+		snprintf(o->text, sizeof o->text, "%s", IS("symbol") ? symbol_text(argv[1]) : address_text(argv[1], (int)NUM(2), NUM(3)));
+		return CUDA_SUCCESS;
+	}
 	if (IS("exec")) {
 		execl("/proc/self/exe", "probe", "link", (char *)NULL);
 		return -1;

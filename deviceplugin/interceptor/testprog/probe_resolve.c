@@ -85,3 +85,30 @@ int resolve_all(const char *way)
 #undef FOUND
 	return 0;
 }
+
+// address_text says which function cuGetProcAddress answers with, and whose it is.
+const char *address_text(const char *base, int for_version, uint64_t with_flags)
+{
+	static char text[128];
+	void *p = NULL;
+	Dl_info i;
+	int status = 0;
+	CUresult r = cuGetProcAddress_v2(base, &p, for_version, with_flags, &status);
+	if (r != CUDA_SUCCESS || dladdr(p, &i) == 0)
+		snprintf(text, sizeof text, "none");
+	else
+		snprintf(text, sizeof text, "%s of %s", i.dli_sname ? i.dli_sname : "?", strstr(i.dli_fname, "libfairslice") ? "the interceptor" : "the driver");
+	return text;
+}
+
+// symbol_text says the same of dlsym; a name of no library is not made up.
+const char *symbol_text(const char *name)
+{
+	static char text[128];
+	Dl_info i;
+	void *p = dlsym(dlopen("libcuda.so.1", RTLD_LAZY), name);
+	if (p == NULL || dladdr(p, &i) == 0)
+		return "none";
+	snprintf(text, sizeof text, "%s of %s", i.dli_sname ? i.dli_sname : "?", strstr(i.dli_fname, "libfairslice") ? "the interceptor" : "the driver");
+	return text;
+}

@@ -1,0 +1,84 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interceptor_test
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestComputeShare measures how busy the stand-in GPU was. A container with a
+// share of 250 may not keep it busy for much more than a quarter of the time,
+// whatever it launches with and however many processes it has; HAMi-core lets
+// cooperative and graph launches pass.
+func TestComputeShare(t *testing.T) {
+	for _, c := range []struct {
+		how       string
+		micros    int
+		processes int
+		way       string
+	}{
+		{"kernel", 1000, 1, "link"}, {"kernel", 1000, 1, "proc-ptsz"}, {"cooperative", 1000, 1, "link"}, {"ex", 1000, 1, "link"},
+		{"grid", 1000, 1, "link"}, {"graph", 2000, 1, "link"}, {"graph", 2000, 1, "proc-ptsz"}, {"kernel", 100, 1, "link"},
+		{"kernel", 30000, 1, "link"}, {"kernel", 1000, 4, "link"},
+	} {
+		t.Run(fmt.Sprintf("%s of %dus by %d through %s", c.how, c.micros, c.processes, c.way), func(t *testing.T) {
+			share := busyShare(t, 250, c.how, c.micros, c.processes, c.way)
+			t.Logf("busy %.1f%% of the time", share*100)
+			if share > 0.32 || share < 0.08 {
+				t.Errorf("busy %.1f%% of the time, want about 25%%", share*100)
+			}
+		})
+	}
+}
+
+// TestFullShareIsNotThrottled: at 1000 the GPU is busy all the time.
+func TestFullShareIsNotThrottled(t *testing.T) {
+	if share := busyShare(t, 1000, "kernel", 1000, 1, "link"); share < 0.85 {
+		t.Errorf("busy %.1f%% of the time, want about 100%%", share*100)
+	}
+}
+
+func busyShare(t *testing.T, milli uint32, how string, micros, processes int, way string) float64 {
+	t.Helper()
+	m := newMachine(t)
+	r := create(t, m, 64*mib, milli)
+	began := time.Now()
+	var cmds []*exec.Cmd
+	for range processes {
+		c := m.command("probe", way)
+		// The queue is bounded by synchronising, so that at a full share the work
+		// ends when the launches do.
+		mode := how
+		if milli == 1000 {
+			mode = "sync"
+		}
+		c.Stdin = strings.NewReader("busy " + strconv.Itoa(micros) + " 1.5 " + mode + "\n")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, c)
+	}
+	for _, c := range cmds {
+		if err := c.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, busy, err := readMachine(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices, err := r.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (devices[0].Throttled > 0) != (milli < 1000) {
+		t.Errorf("throttled for %v at a share of %d", devices[0].Throttled, milli)
+	}
+	return float64(busy) / float64(time.Since(began).Nanoseconds())
+}

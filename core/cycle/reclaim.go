@@ -25,6 +25,7 @@ func (d *decider) reclaim() {
 		}
 		claim := reclaim.Claim{Queue: j.w.Queue, Need: j.need, Preemptible: j.w.Spec.Preemptible}
 		if !reclaim.MayClaim(accounts.tree, claim) {
+			d.noteShare(j)
 			return false
 		}
 		permission.Restart(claim)
@@ -39,12 +40,30 @@ func (d *decider) reclaim() {
 	})
 }
 
+// noteShare adds to a job's reason that its queue may not take room back.
+func (d *decider) noteShare(j *job) {
+	old := d.reasons[j.w]
+	if old == nil || old.Code != explain.NoNodeFits && old.Code != explain.GangDoesNotFit {
+		return
+	}
+	q := &d.t.Queues[j.w.Queue]
+	for r, need := range j.need {
+		if order.Counts(r, j.need) && q.Allocated[r].Add(need) > q.FairShare[r] {
+			with := *old
+			with.Message += "; " + explain.AtShare(q.Name, d.t.Resources[r], q.Allocated[r], q.FairShare[r])
+			with.Queue = q.Name
+			d.reasons[j.w] = &with
+			return
+		}
+	}
+}
+
 func (d *decider) reclaimSearch(j *job, permission *reclaim.Permission) *search {
 	s := &search{d: d, j: j, rule: RuleReclaim, moves: d.settings.ReclaimMoves}
 	leaf := j.w.Queue
 	judge := func(w *model.LiveWorkload) mercy { return d.reclaimMercy(leaf, w) }
 	open := func(victim int) bool { return victim != leaf && permission.Could(victim) }
-	s.restart = func() *stream { return newStream(d, d.victimLeaves(), judge, open) }
+	s.restart = func() *stream { return newStream(d, j.w, d.victimLeaves(), judge, open) }
 	s.approve = func(units []*unit) bool {
 		if s.whole {
 			permission.Reset()
@@ -55,7 +74,7 @@ func (d *decider) reclaimSearch(j *job, permission *reclaim.Permission) *search 
 				return false
 			}
 		}
-		if !permission.Allowed() || !permission.SparesDrained() {
+		if !permission.Allowed() || !permission.SparesDrained() || !permission.SparesQuota() {
 			d.giveBack(permission, units)
 			return false
 		}

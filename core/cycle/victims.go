@@ -94,9 +94,10 @@ func (x *victimIndex) of(leaf int) []victim {
 // workload that is served last, what it can do without before the rest. What
 // was handed out counts as gone for the order of queues.
 type stream struct {
-	d     *decider
-	nodes map[int]*victimNode
-	roots victimHeap
+	d        *decider
+	claimant *model.LiveWorkload // never a victim of itself
+	nodes    map[int]*victimNode
+	roots    victimHeap
 	// judge says what may be taken of a workload, open whether a leaf queue
 	// has anything that may be taken at all.
 	judge func(w *model.LiveWorkload) mercy
@@ -112,8 +113,8 @@ type victimNode struct {
 	children victimHeap // of an inner queue
 }
 
-func newStream(d *decider, leaves []int, judge func(w *model.LiveWorkload) mercy, open func(leaf int) bool) *stream {
-	s := &stream{d: d, nodes: map[int]*victimNode{}, judge: judge, open: open, peels: map[*model.LiveWorkload]*peel{}}
+func newStream(d *decider, claimant *model.LiveWorkload, leaves []int, judge func(w *model.LiveWorkload) mercy, open func(leaf int) bool) *stream {
+	s := &stream{d: d, claimant: claimant, nodes: map[int]*victimNode{}, judge: judge, open: open, peels: map[*model.LiveWorkload]*peel{}}
 	s.roots.t = d.t
 	for _, leaf := range leaves {
 		if open == nil || open(leaf) {
@@ -226,7 +227,7 @@ func (s *stream) fromLeaf(n *victimNode) *unit {
 		} else {
 			v = heap.Pop(&n.again).(victim)
 		}
-		if v.w.Active == 0 || s.d.won[v.w] {
+		if v.w.Active == 0 || v.w == s.claimant || s.d.won[v.w] {
 			continue
 		}
 		m := s.judge(v.w)

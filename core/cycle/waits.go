@@ -49,13 +49,13 @@ func (d *decider) waits() []Wait {
 func (d *decider) wait(w *model.LiveWorkload) (Wait, bool) {
 	wait := Wait{Workload: w.Spec.Key, Queue: w.Spec.Queue}
 	var booked []*model.LivePod
-	stray := ""
+	var stray *model.LivePod
 	for _, p := range w.Pods {
 		switch {
 		case waiting(p):
 			wait.Pods = append(wait.Pods, p.Spec.UID)
-			if p.Group < 0 && stray == "" {
-				stray = p.Spec.SubGroup
+			if p.Group < 0 && stray == nil {
+				stray = p
 			}
 		case p.Phase == model.Awaiting:
 			booked = append(booked, p)
@@ -75,7 +75,7 @@ func (d *decider) wait(w *model.LiveWorkload) (Wait, bool) {
 	return wait, true
 }
 
-func (d *decider) whyUnplaced(w *model.LiveWorkload, stray string) explain.Reason {
+func (d *decider) whyUnplaced(w *model.LiveWorkload, stray *model.LivePod) explain.Reason {
 	if w.Queue == model.NoQueue {
 		return explain.NoLeaf(w.Spec.Queue, d.isQueue(w.Spec.Queue))
 	}
@@ -85,12 +85,10 @@ func (d *decider) whyUnplaced(w *model.LiveWorkload, stray string) explain.Reaso
 	j := &job{w: w}
 	d.refresh(j, waiting)
 	switch {
+	case stray != nil && (j.missing > 0 || len(j.tasks) == 0):
+		return explain.StrayPod(w.Spec.Key, stray.Spec.SubGroup)
 	case j.missing > 0:
 		return explain.GangShort(w.Spec.Key, j.missing, w.Gated)
-	case len(j.tasks) == 0 && stray != "":
-		return explain.StrayPod(w.Spec.Key, stray)
-	case len(j.tasks) == 0:
-		return explain.StrayPod(w.Spec.Key, "")
 	}
 	return explain.NotTried()
 }

@@ -6,6 +6,8 @@ package explain
 import (
 	"fmt"
 	"strings"
+
+	"github.com/fairslice/fairslice/core/amount"
 )
 
 // NoLeaf says that a queue does not exist, or that it runs no workloads itself
@@ -36,6 +38,12 @@ func StrayPod(workload, subGroup string) Reason {
 		what = "pods name no sub-group, and it has some"
 	}
 	return Reason{Code: UnknownSubGroup, Message: fmt.Sprintf("workload %s: %s", workload, what)}
+}
+
+// AtShare says why a queue may not take room back from others, to follow the
+// reason why there is none.
+func AtShare(queue, resource string, allocated, share amount.Amount) string {
+	return fmt.Sprintf("queue %s may not reclaim that much: it holds %s of its fair share of %s", queue, Number(resource, allocated), Quantity(resource, share))
 }
 
 // NotTried says that no action of this cycle looked at the workload.

@@ -55,7 +55,7 @@ func Candidates(c *model.Cluster, k *model.TopologyConstraint, tasks []*model.Li
 		out = append(out, Set{append(s.inside(start), s.outside...), rank})
 	}
 	if len(out) == 0 {
-		return nil, s.closest(start, required, k)
+		return nil, s.closest(start, required, allowed, k)
 	}
 	return out, nil
 }
@@ -237,25 +237,40 @@ func (t *Tree) ancestor(d *Domain, level int) *Domain {
 
 // tooSmall says that not even the widest domain has room.
 func (s *surveyed) tooSmall(d *Domain, k *model.TopologyConstraint) *explain.Reason {
-	return s.reason(d, fmt.Sprintf("topology %s: %s has room for %d of %d pods", k.Topology, d.Name(), s.supplies[d.index].room(&s.demand), len(s.demand.tasks)))
+	return s.reason(d, fmt.Sprintf("topology %s: %s has room for %d of %s", k.Topology, d.Name(), s.room(d), pods(len(s.demand.tasks))))
 }
 
-// closest names the domain of the required level with the most room.
-func (s *surveyed) closest(start *Domain, required int, k *model.TopologyConstraint) *explain.Reason {
+// closest names the domain of the required level with the most room, among
+// those that host running pods of the group if there are any.
+func (s *surveyed) closest(start *Domain, required int, allowed map[*Domain]bool, k *model.TopologyConstraint) *explain.Reason {
 	var best *Domain
 	s.visit(start, required, func(d *Domain) {
-		if best == nil || s.supplies[d.index].room(&s.demand) > s.supplies[best.index].room(&s.demand) {
+		if (allowed == nil || allowed[d]) && (best == nil || s.room(d) > s.room(best)) {
 			best = d
 		}
 	})
-	if best == nil {
+	switch {
+	case best == nil:
 		return s.tooSmall(start, k)
+	case allowed != nil:
+		return s.reason(best, fmt.Sprintf("topology %s: the pods that run are in %s of level %s, which has room for %d of %s more",
+			k.Topology, best.Name(), k.Required, s.room(best), pods(len(s.demand.tasks))))
 	}
-	return s.reason(best, fmt.Sprintf("topology %s: no domain of level %s fits all %d pods; %s comes closest with room for %d",
-		k.Topology, k.Required, len(s.demand.tasks), best.Name(), s.supplies[best.index].room(&s.demand)))
+	return s.reason(best, fmt.Sprintf("topology %s: no domain of level %s has room for %s; %s comes closest with room for %d",
+		k.Topology, k.Required, pods(len(s.demand.tasks)), best.Name(), s.room(best)))
+}
+
+// room is how many tasks fit a domain.
+func (s *surveyed) room(d *Domain) int { return s.supplies[d.index].room(&s.demand) }
+
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
 }
 
 func (s *surveyed) reason(d *Domain, message string) *explain.Reason {
 	return &explain.Reason{Code: explain.TopologyDoesNotFit, Message: message, Domain: d.Name(),
-		Missing: len(s.demand.tasks) - s.supplies[d.index].room(&s.demand), LargestFree: int64(s.supplies[d.index].room(&s.demand))}
+		Missing: len(s.demand.tasks) - s.room(d), LargestFree: int64(s.room(d))}
 }

@@ -32,6 +32,10 @@ type Options struct {
 	// Evictor takes pods away; nil never evicts, and then the cycle plans no
 	// evictions either.
 	Evictor Evictor
+	// Leads is nil while this process may decide and write; nil always may. It
+	// is asked before every cycle and every write, since a process that was
+	// paused does not notice by itself that others lead.
+	Leads func() error
 	// Config is the ledger's.
 	Config kube.Config
 	// Clock gives the time that delays and ages are counted from; nil is the
@@ -59,6 +63,9 @@ func (o *Options) setDefaults() {
 	defaultTo(&o.Workers, 16)
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Leads == nil {
+		o.Leads = func() error { return nil }
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -97,7 +104,7 @@ func New(o Options) (*Controller, error) {
 	o.setDefaults()
 	c := &Controller{options: o, ledger: o.Ledger, log: o.Log, metrics: newMetrics(o.Registry)}
 	c.events = newTeller(&c.options)
-	c.starts = newWriter("starts", o.Workers, noLimit, c.start, c.log, c.metrics)
+	c.starts = newWriter("starts", o.Workers, noLimit, c.start, &c.options, c.metrics)
 	c.reasons = newReasonWriter(&c.options, c.metrics)
 	c.status = newStatusWriter(&c.options, c.metrics)
 	c.backlog = newBacklogWriter(&c.options)
@@ -133,7 +140,7 @@ func (c *Controller) cycles(ctx context.Context) {
 			}
 		case <-resync.C:
 		}
-		if c.ledger.Ready() == nil {
+		if c.ledger.Ready() == nil && c.options.Leads() == nil {
 			c.cycle()
 		}
 		resync.Reset(c.options.Resync)
@@ -191,7 +198,7 @@ func (c *Controller) writeStatus(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if c.ledger.Ready() != nil {
+		if c.ledger.Ready() != nil || c.options.Leads() != nil {
 			continue
 		}
 		waiting := c.ledger.Waiting()

@@ -308,3 +308,40 @@ func TestBacklogRetries(t *testing.T) {
 		t.Error("the queue is not listed after the API server is back")
 	}
 }
+
+// TestAPausedLeaderDoesNothing: a process that was paused and lost the lease
+// neither decides nor writes what it had decided before.
+func TestAPausedLeaderDoesNothing(t *testing.T) {
+	var lost sync.Mutex
+	leads := true
+	s := newStand(t, nil)
+	answer := func() error {
+		lost.Lock()
+		defer lost.Unlock()
+		if !leads {
+			return errors.New("the lease is lost")
+		}
+		return nil
+	}
+	s.control.options.Leads = answer
+	s.control.starts.leads = answer
+	s.node("n1", 2)
+	s.queue("q", 2)
+	s.pod("a", "q", 1)
+	s.control.cycle() // decided, not written yet
+	lost.Lock()
+	leads = false
+	lost.Unlock()
+	s.pod("b", "q", 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := s.control.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.written(); len(got) > 0 {
+		t.Errorf("written %q without the lease", got)
+	}
+	if view, _ := s.ledger.Lookup("uid-b"); view.PlannedNode != "" {
+		t.Error("a cycle ran without the lease")
+	}
+}

@@ -71,7 +71,7 @@ type evictions struct {
 
 func newEvictions(o *Options, events *teller, m *metrics) *evictions {
 	v := &evictions{options: o, events: events, metrics: m, forbidden: map[string]int{}}
-	v.writes = newWriter("evictions", o.Workers, noLimit, v.evict, o.Log, m)
+	v.writes = newWriter("evictions", o.Workers, noLimit, v.evict, o, m)
 	return v
 }
 

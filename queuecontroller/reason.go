@@ -45,7 +45,7 @@ type wording struct {
 
 func newReasonWriter(o *Options, m *metrics) *reasonWriter {
 	r := &reasonWriter{options: o, written: map[string]wording{}}
-	r.writes = newWriter("conditions", o.Workers/4+1, conditionsPerSecond, r.write, o.Log, m)
+	r.writes = newWriter("conditions", o.Workers/4+1, conditionsPerSecond, r.write, o, m)
 	return r
 }
 

@@ -37,13 +37,14 @@ type writer[K comparable] struct {
 	pace    *rate.Limiter
 	queue   workqueue.TypedRateLimitingInterface[K]
 	write   func(context.Context, K) error
+	leads   func() error
 	log     *slog.Logger
 	metrics *metrics
 }
 
-func newWriter[K comparable](name string, workers int, pace rate.Limit, write func(context.Context, K) error, log *slog.Logger, m *metrics) *writer[K] {
+func newWriter[K comparable](name string, workers int, pace rate.Limit, write func(context.Context, K) error, o *Options, m *metrics) *writer[K] {
 	return &writer[K]{
-		name: name, workers: workers, write: write, log: log, metrics: m,
+		name: name, workers: workers, write: write, leads: o.Leads, log: o.Log, metrics: m,
 		pace:  rate.NewLimiter(pace, workers),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[K](retryFirst, retryMost)),
 	}
@@ -73,9 +74,7 @@ func (w *writer[K]) next(ctx context.Context) bool {
 	if w.pace.Wait(ctx) != nil {
 		return false
 	}
-	attempt, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	if err := w.write(attempt, key); err != nil {
+	if err := w.try(ctx, key); err != nil {
 		w.metrics.failed.WithLabelValues(w.name).Inc()
 		w.log.Warn("a write failed and is tried again", "kind", w.name, "err", err, "tries", w.queue.NumRequeues(key)+1)
 		w.queue.AddRateLimited(key)
@@ -83,4 +82,13 @@ func (w *writer[K]) next(ctx context.Context) bool {
 	}
 	w.queue.Forget(key)
 	return true
+}
+
+func (w *writer[K]) try(ctx context.Context, key K) error {
+	if err := w.leads(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return w.write(ctx, key)
 }

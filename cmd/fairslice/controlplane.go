@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/extender"
@@ -85,6 +86,7 @@ func (p *controlPlane) run(ctx context.Context) error {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	klog.SetSlogLogger(log) // client-go's own lines
 	config, err := p.restConfig()
 	if err != nil {
 		return err
@@ -111,11 +113,12 @@ func (p *controlPlane) run(ctx context.Context) error {
 	if p.evictions {
 		options.Evictor = queuecontroller.APIEvictor{Client: client}
 	}
+	leader := &leadership{Ledger: ledger, standalone: !p.election.enabled}
+	options.Leads = leader.leads
 	controller, err := queuecontroller.New(options)
 	if err != nil {
 		return err
 	}
-	leader := &leadership{Ledger: ledger, standalone: !p.election.enabled}
 	server, err := p.server(leader, client, registry, log)
 	if err != nil {
 		listener.Close()
@@ -187,7 +190,7 @@ func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, erro
 // server serves the extender and the ledger's dump.
 func (p *controlPlane) server(leader *leadership, client kubernetes.Interface, registry *prometheus.Registry, log *slog.Logger) (*http.Server, error) {
 	ext, err := extender.New(extender.Options{
-		Ledger: leader, Binder: extender.APIBinder{Pods: client.CoreV1()}, Log: log, Registry: registry,
+		Ledger: leader, Binder: fencedBinder{extender.APIBinder{Pods: client.CoreV1()}, leader.leads}, Log: log, Registry: registry,
 		ReservedResources: []string{
 			p.config.GPUResource, v1alpha1.ResourceGPUSlice, v1alpha1.ResourceGPUMemory, v1alpha1.ResourceQueued,
 		},

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/fairslice/fairslice/extender"
 	"github.com/fairslice/fairslice/kube"
 )
 
@@ -41,16 +42,40 @@ type leadership struct {
 
 // Ready is nil if the ledger is complete and this replica may decide.
 func (l *leadership) Ready() error {
-	if err := l.Ledger.Ready(); err != nil || l.standalone {
+	if err := l.Ledger.Ready(); err != nil {
 		return err
 	}
-	if !l.leading.Load() {
+	return l.leads()
+}
+
+// leads is nil while this replica holds the lease for certain.
+func (l *leadership) leads() error {
+	if l.standalone {
+		return nil
+	}
+	elector := l.elector.Load()
+	if !l.leading.Load() || !elector.IsLeader() {
 		return errStandby
 	}
-	if err := l.elector.Load().Check(-l.margin); err != nil {
+	if err := elector.Check(-l.margin); err != nil {
 		return fmt.Errorf("the lease was not renewed in time: %w", err)
 	}
 	return nil
+}
+
+// fencedBinder binds only while this replica leads, also what was asked for
+// before it was paused.
+type fencedBinder struct {
+	extender.Binder
+	leads func() error
+}
+
+// Bind implements extender.Binder.
+func (b fencedBinder) Bind(ctx context.Context, pod extender.PodKey, node string, annotations map[string]string) error {
+	if err := b.leads(); err != nil {
+		return err
+	}
+	return b.Binder.Bind(ctx, pod, node, annotations)
 }
 
 // election is how replicas agree on who decides.

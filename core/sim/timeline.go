@@ -113,10 +113,25 @@ func (t *timeline) cycle() (Round, bool, error) {
 	round := t.report(&plan)
 	round.Binds, round.Evictions, round.Pipelined = counts.Binds, counts.Evictions, counts.Pipelined
 	round.AtSeconds, round.Happened = seconds(t.now), t.happened
-	round.Violations = t.violations(before, &plan)
+	round.Violations = append(t.violations(before, &plan), t.secondLook()...)
 	changed := len(t.happened) > 0 || len(round.Decisions) > 0
 	t.happened = nil
 	return round, changed, nil
+}
+
+// secondLook decides again on what the plan made of the cluster: nothing may be
+// left to evict or withdraw. (Elastic workloads may grow one step more, into
+// room that victims leave over.)
+func (t *timeline) secondLook() []string {
+	plan := cycle.Decide(t.cluster)
+	var out []string
+	for _, e := range plan.Evictions {
+		out = append(out, fmt.Sprintf("a second look evicts pod %s", e.Pod))
+	}
+	for _, uid := range plan.Withdrawn {
+		out = append(out, fmt.Sprintf("a second look withdraws the promise of pod %s", uid))
+	}
+	return out
 }
 
 // apply carries out a plan. Pods start when they are bound; a victim is gone

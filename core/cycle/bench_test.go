@@ -5,6 +5,7 @@ package cycle_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/fairslice/fairslice/core/amount"
@@ -215,4 +216,72 @@ func BenchmarkWaitingGangs(b *testing.B) {
 			})
 		})
 	}
+}
+
+func BenchmarkConsolidate(b *testing.B) {
+	for _, nodes := range []int{100, 1000, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			f := newFixture(b, nodes, root(), leaf("a", 8*nodes))
+			for i := range nodes {
+				for range 7 {
+					f.gang("a", 1, 1, func(int) string { return nodeName(i) })
+				}
+			}
+			f.gang("a", 1, 4, waits)
+			f.decide(b, exactly(1, 3))
+		})
+	}
+}
+
+// BenchmarkTopologyPreempt is a gang of whole nodes that has to preempt all of
+// its room in one zone of 200 nodes.
+func BenchmarkTopologyPreempt(b *testing.B) {
+	for _, pods := range []int{50, 200} {
+		b.Run(fmt.Sprintf("nodes=1000/pods=%d", pods), func(b *testing.B) {
+			f := newFixture(b, 1000, root(), leaf("a", 8000))
+			f.ok(f.c.SetTopology(model.Topology{Name: "net", Levels: []string{"zone"}}))
+			for i := range 1000 {
+				n, _ := f.c.Node(nodeName(i))
+				n.Labels = map[string]string{"zone": fmt.Sprint(i / 200)}
+				f.ok(f.c.SetNode(n))
+				f.gang("a", 1, 8, func(int) string { return nodeName(i) })
+			}
+			key := f.gang("a", pods, 8, waits)
+			w, _ := f.c.Workload(key)
+			w.Priority, w.Topology = 100, &model.TopologyConstraint{Topology: "net", Required: "zone"}
+			f.ok(f.c.SetWorkload(w))
+			f.decide(b, exactly(pods, pods))
+		})
+	}
+}
+
+// BenchmarkRestart builds the books of a large cluster and decides once.
+func BenchmarkRestart(b *testing.B) {
+	for b.Loop() {
+		f := newFixture(b, 5000, root(), leaf("a", 40_000))
+		for i := range 5000 {
+			for range 28 {
+				f.share("a", nodeName(i))
+			}
+		}
+		f.gang("a", 1, 1, waits)
+		if p := cycle.Decide(f.c); len(p.Placements) != 1 {
+			b.Fatalf("%d placed, want 1", len(p.Placements))
+		}
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "MiB")
+		runtime.KeepAlive(f)
+	}
+}
+
+// share adds a running pod with a quarter of a GPU.
+func (f *fixture) share(queue, node string) {
+	f.age++
+	key := fmt.Sprintf("ns/%s-%06d", queue, f.age)
+	f.ok(f.c.SetWorkload(model.Workload{Key: key, Queue: queue, Priority: 50, Preemptible: true, MinMember: 1, CreatedAt: f.age, StaleGrace: -1, Recreated: true}))
+	f.ok(f.c.SetPod(model.Pod{UID: key, Name: key, Workload: key, CreatedAt: f.age, State: model.Bound, Node: node,
+		Request: model.Quantities{model.ResourceCPU: 1000, model.ResourceMemory: 1 << 30},
+		Claims:  []model.GPUClaim{{Name: "main", Kind: model.GPUSlice, Count: 1, Milli: 250}}}))
 }

@@ -41,8 +41,9 @@ const (
 // kindWatch is what is known of one kind. All but its store belongs to the
 // resolver's lock.
 type kindWatch struct {
-	kind    schema.GroupKind
-	version string // of the first reference; any served version will do
+	kind schema.GroupKind
+	// version of the first reference, "" if it names none; any served one does.
+	version string
 	state   kindState
 	delay   time.Duration
 	// waiting are the pods, by UID, that would know more if the kind were
@@ -74,10 +75,7 @@ func (r *Resolver) open(ctx context.Context, kind schema.GroupKind) {
 	k := r.kinds[kind]
 	version := k.version
 	r.mu.Unlock()
-	mapping, err := r.options.Mapper.RESTMapping(kind, version)
-	if meta.IsNoMatchError(err) {
-		mapping, err = r.options.Mapper.RESTMapping(kind)
-	}
+	mapping, err := r.mapping(kind, version)
 	if err == nil {
 		_, err = r.options.Metadata.Resource(mapping.Resource).List(ctx, metav1.ListOptions{Limit: 1})
 	}
@@ -96,6 +94,16 @@ func (r *Resolver) open(ctx context.Context, kind schema.GroupKind) {
 			r.opened(k, informer.GetStore(), mapping.Scope.Name() == meta.RESTScopeNameNamespace)
 		}
 	}()
+}
+
+// mapping finds a kind in the version asked for, else in the preferred one.
+func (r *Resolver) mapping(kind schema.GroupKind, version string) (*meta.RESTMapping, error) {
+	if version != "" {
+		if mapping, err := r.options.Mapper.RESTMapping(kind, version); !meta.IsNoMatchError(err) {
+			return mapping, err
+		}
+	}
+	return r.options.Mapper.RESTMapping(kind)
 }
 
 // informer watches metadata alone where no rule reads more.

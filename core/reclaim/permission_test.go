@@ -310,6 +310,36 @@ func TestBorrowersDoNotDrainEachOther(t *testing.T) {
 	}
 }
 
+// R11: who would be over quota does not push others who wait below theirs.
+func TestQuotaOfThoseWhoWaitIsSpared(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		quota   amount.Amount // of the claimant
+		request amount.Amount // of the victim's queue, which holds 5 of its quota of 4
+		unit    amount.Amount
+		want    bool
+	}{
+		{"over quota, below theirs, others wait there", 0, 6, 4, false},
+		{"nobody waits there", 0, 5, 4, true},
+		{"the claimant stays within quota", 4, 6, 4, true},
+		{"they keep their quota", 0, 6, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tree := accounts(
+				account{name: "us", share: 4, quota: c.quota},
+				account{name: "them", allocated: 5, share: 4, quota: 4, request: c.request},
+			)
+			p := NewPermission(tree, Claim{Queue: 0, Need: gpus(c.unit), Preemptible: true}, 1000)
+			if _, ok := p.Take(1, gpus(c.unit)); !ok {
+				t.Fatal("the sibling is over its share and gives nothing")
+			}
+			if got := p.SparesQuota(); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestStrategyIsNamed(t *testing.T) {
 	tree := accounts(account{name: "us", share: 4, quota: 4}, account{name: "over", allocated: 6, share: 4}, account{name: "quota", allocated: 6, share: 6, quota: 2})
 	p := NewPermission(tree, Claim{Queue: 0, Need: gpus(2), Preemptible: true}, 1000)

@@ -174,6 +174,31 @@ func (p *Permission) SparesDrained() bool {
 	return true
 }
 
+// SparesQuota is rule R11: a claimant's side that would hold more than its quota
+// of something does not push a sibling in which other jobs wait below the
+// sibling's quota of it. One large unit may do that (R6); the jobs that wait there
+// would lawfully take the room back (R5), the unit return, and so on for ever.
+func (p *Permission) SparesQuota() bool {
+	for a := p.claim.Queue; a != model.NoQueue; a = p.t.Queues[a].Parent {
+		ours, lost := &p.t.Queues[a], p.lostBy(a)
+		for _, s := range p.touched {
+			theirs := &p.t.Queues[s]
+			if s == a || theirs.Parent != ours.Parent {
+				continue
+			}
+			gone := p.lostBy(s)
+			for r := range p.t.Resources {
+				hold := ours.Allocated[r].Add(amount.At(p.claim.Need, r)).Sub(lost[r])
+				if gone[r] > 0 && order.Counts(r, p.claim.Need) && p.t.QuotaCounts(r) && hold > ours.Quota[r] &&
+					theirs.Allocated[r].Sub(gone[r]) < theirs.Quota[r] && theirs.Request[r] > theirs.Allocated[r] {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
 // left sets p.remaining to what queue q still holds.
 func (p *Permission) left(q int) {
 	lost := p.lostBy(q)

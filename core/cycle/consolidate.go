@@ -20,9 +20,9 @@ func (d *decider) consolidate() {
 		return
 	}
 	d.victims = nil
-	d.forEachClaimant(RuleConsolidate, func(j *job) bool {
-		if !j.w.Spec.Preemptible || !d.freeInPieces(j) {
-			return false
+	d.forEachClaimant(RuleConsolidate, func(j *job) outcome {
+		if !j.w.Spec.Preemptible || !d.freeInPieces(j) || d.withinCapacity(j) != nil {
+			return forbidden
 		}
 		s := &search{d: d, j: j, rule: RuleConsolidate, moves: true, ahead: true}
 		judge := func(w *model.LiveWorkload) mercy {
@@ -36,12 +36,12 @@ func (d *decider) consolidate() {
 		s.approve = func(out []*unit) bool { return len(out) == 0 && d.withinMoves(s, moved) }
 		if !s.runMoves() {
 			d.noteBlocked(s)
-			return false
+			return lost
 		}
 		s.commit(func(p *model.LivePod) explain.Reason {
 			return explain.Moved(j.w.Spec.Key, p.Node.Spec.Name)
 		})
-		return true
+		return won
 	})
 }
 

@@ -16,9 +16,9 @@ import (
 // preempt takes room for jobs from jobs of lower priority in the same queue.
 func (d *decider) preempt() {
 	d.victims = nil
-	d.forEachClaimant(RulePreempt, func(j *job) bool {
+	d.forEachClaimant(RulePreempt, func(j *job) outcome {
 		if !j.w.Spec.Preemptible && capacity.CheckQuota(d.t, j.w.Queue, j.need) != nil {
-			return false
+			return forbidden
 		}
 		mark, used := d.c.Mark(), slices.Clone(d.budgetUsed)
 		s := d.preemptSearch(j, false)
@@ -32,16 +32,16 @@ func (d *decider) preempt() {
 		if found && s.outgrowsShare() {
 			d.c.Undo(mark)
 			d.budgetUsed = used
-			return false
+			return lost
 		}
 		if !found {
 			d.noteBlocked(s)
-			return false
+			return lost
 		}
 		s.commit(func(p *model.LivePod) explain.Reason {
 			return explain.Preempted(d.t.Queues[j.w.Queue].Name, j.w.Spec.Key, j.w.Spec.Priority, p.Workload.Spec.Priority)
 		})
-		return true
+		return won
 	})
 }
 
@@ -111,7 +111,7 @@ func (s *search) outgrowsPromises() bool {
 // forEachClaimant walks over the jobs that still wait and may have others
 // evicted, and calls try for each chunk. A job that is like one that failed
 // before, and asks for no less, is not tried.
-func (d *decider) forEachClaimant(rule Rule, try func(j *job) bool) {
+func (d *decider) forEachClaimant(rule Rule, try func(j *job) outcome) {
 	var jobs []*job
 	for _, j := range d.backlog() {
 		if s := j.w.Spec; d.c.Now()-s.PendingSince < s.PreemptionDelay {
@@ -127,17 +127,28 @@ func (d *decider) forEachClaimant(rule Rule, try func(j *job) bool) {
 			w.done(false)
 			continue
 		}
-		if try(j) {
+		switch try(j) {
+		case won:
 			d.startPromised(j.w) // what needed no victims
 			w.done(true)
 			continue
-		}
-		if alike {
-			failed[like] = len(j.tasks)
+		case lost:
+			if alike {
+				failed[like] = len(j.tasks)
+			}
 		}
 		w.done(false)
 	}
 }
+
+// outcome is how a claimant fared.
+type outcome int8
+
+const (
+	won       outcome = iota // it has its place
+	lost                     // the search found nothing
+	forbidden                // there was no search
+)
 
 // likeness is equal for jobs of which a search finds the same.
 type likeness struct {

@@ -18,7 +18,7 @@ func (d *decider) reclaim() {
 	d.victims = nil
 	var accounts *books
 	var permission *reclaim.Permission
-	d.forEachClaimant(RuleReclaim, func(j *job) bool {
+	d.forEachClaimant(RuleReclaim, func(j *job) outcome {
 		if accounts == nil {
 			accounts = newBooks(d.t)
 			permission = reclaim.NewPermission(accounts.tree, reclaim.Claim{}, d.settings.ReclaimMultiplier)
@@ -26,17 +26,17 @@ func (d *decider) reclaim() {
 		claim := reclaim.Claim{Queue: j.w.Queue, Need: j.need, Preemptible: j.w.Spec.Preemptible}
 		if !reclaim.MayClaim(accounts.tree, claim) {
 			d.noteShare(j)
-			return false
+			return forbidden
 		}
 		permission.Restart(claim)
 		s := d.reclaimSearch(j, permission)
 		if !s.run() {
 			d.noteBlocked(s)
-			return false
+			return lost
 		}
 		s.commit(func(p *model.LivePod) explain.Reason { return d.reclaimed(accounts.tree, j, p) })
 		accounts.update(d.t, s)
-		return true
+		return won
 	})
 }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Compute share. GPU time is measured with a pair of events around a run of
-// back-to-back launches; for every nanosecond that a container kept the GPU busy
-// it must leave it (1000 - share) / share nanoseconds to others. The debt is one
+// back-to-back launches; every nanosecond that a container kept the GPU busy moves
+// the moment of its next launch by 1000 / share nanoseconds. That moment is one
 // number per device for all processes of the container, so four processes get
 // one share. At a share of 1000 nothing of this runs.
 
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#define SLICE_NS 5000000ull      // a run is ended after so long, and paid for
+#define SLICE_NS 5000000ull      // a run is made about so long, and then paid for
+#define MOST_LAUNCHES 256u       // in one run, however short they are
 #define PATIENCE_NS 100000000ull // longest wait for a run: its kernels may wait for the next launch
 #define CREDIT_NS 5000000ull     // idle time that may be saved up
 #define POLL_NS 50000l
@@ -25,7 +26,9 @@ struct run {
 	bool per_thread;
 	CUevent begin, end;
 	uint64_t since;   // when it began
-	uint64_t charged; // busy time already paid for while waiting
+	uint32_t launches;
+	uint64_t each;    // what a launch took on average in the run before; 0 unknown
+	uint64_t paid;    // busy time paid for so far: in advance, and while waiting
 };
 
 static struct run runs[FS_MAX_DEVICES];
@@ -50,35 +53,44 @@ static void nap(uint64_t ns)
 	nanosleep(&t, NULL);
 }
 
-static void pay(int dev)
+// cost is how far busy time moves the moment of the next launch.
+static uint64_t cost(int dev, uint64_t busy)
+{
+	uint64_t ns = fs_mul(busy, 1000) / fs_compute_milli(dev);
+	return ns < PAY_AT_MOST_NS ? ns : PAY_AT_MOST_NS;
+}
+
+// take_turn waits for the container's turn on the device and pays in advance for
+// what is about to run, so that other processes see the turn taken.
+static void take_turn(int dev, uint64_t expected)
 {
 	struct fs_device_state *d = fs_device_state(dev);
-	uint64_t began = now_ns(), now = began;
+	uint64_t began = now_ns(), now = began, due = atomic_load(&d->next_launch);
 	for (;;) {
-		uint64_t due = atomic_load(&d->next_launch);
 		// A value from another boot or a scribbling program must not stop the container.
-		if (due <= now || due - now > PAY_AT_MOST_NS || now - began > PAY_AT_MOST_NS)
+		bool wait = due > now && due - now < 2 * PAY_AT_MOST_NS && now - began < PAY_AT_MOST_NS;
+		if (wait) {
+			nap(due - now < 10000000ull ? due - now : 10000000ull);
+			now = now_ns();
+			due = atomic_load(&d->next_launch);
+			continue;
+		}
+		uint64_t from = due > now || due < fs_sub(now, CREDIT_NS) ? fs_sub(now, CREDIT_NS) : due;
+		if (atomic_compare_exchange_weak(&d->next_launch, &due, from + cost(dev, expected)))
 			break;
-		nap(due - now < 10000000ull ? due - now : 10000000ull);
-		now = now_ns();
 	}
 	if (now > began)
 		atomic_fetch_add(&d->throttled_ns, now - began);
 }
 
-static void owe(int dev, uint64_t busy)
+// correct replaces what was paid for by what was used.
+static void correct(int dev, uint64_t busy, uint64_t paid)
 {
 	struct fs_device_state *d = fs_device_state(dev);
-	uint64_t milli = fs_compute_milli(dev), now = now_ns();
-	uint64_t debt = fs_mul(busy, 1000 - milli) / milli;
-	atomic_fetch_add(&d->busy_ns, busy);
-	uint64_t due = atomic_load(&d->next_launch), next;
-	do {
-		uint64_t floor = fs_sub(now, CREDIT_NS);
-		// Further away than anybody may be made to wait: not ours, start afresh.
-		uint64_t from = due < floor || due - floor > 2 * PAY_AT_MOST_NS ? floor : due;
-		next = from + (debt < PAY_AT_MOST_NS ? debt : PAY_AT_MOST_NS);
-	} while (!atomic_compare_exchange_weak(&d->next_launch, &due, next));
+	if (busy >= paid)
+		atomic_fetch_add(&d->next_launch, cost(dev, busy - paid));
+	else
+		atomic_fetch_sub(&d->next_launch, cost(dev, paid - busy));
 }
 
 static CUresult record(CUevent event, const struct run *g)
@@ -91,8 +103,12 @@ static CUresult record(CUevent event, const struct run *g)
 static void finish(int dev, struct run *g)
 {
 	float ms = 0;
-	if (CALL(cuEventElapsedTime)(&ms, g->begin, g->end) == CUDA_SUCCESS && ms > 0)
-		owe(dev, fs_sub((uint64_t)((double)ms * 1e6), g->charged));
+	if (CALL(cuEventElapsedTime)(&ms, g->begin, g->end) == CUDA_SUCCESS && ms > 0) {
+		uint64_t busy = (uint64_t)((double)ms * 1e6);
+		atomic_fetch_add(&fs_device_state(dev)->busy_ns, busy);
+		correct(dev, busy, g->paid);
+		g->each = busy / (g->launches ? g->launches : 1) + 1;
+	}
 	g->active = false;
 }
 
@@ -106,16 +122,25 @@ static void wait_for_run(int dev, struct run *g)
 		waited = now_ns() - began;
 		if (waited < PATIENCE_NS)
 			continue;
-		uint64_t fresh = fs_sub(now_ns() - g->since, g->charged);
-		g->charged += fresh;
-		owe(dev, fresh);
+		uint64_t fresh = fs_sub(now_ns() - g->since, g->paid);
+		g->paid += fresh;
+		correct(dev, fresh, 0);
 		return;
 	}
 	atomic_fetch_add(&fs_device_state(dev)->throttled_ns, waited);
 	finish(dev, g);
 }
 
-static bool begin_run(struct run *g, CUcontext ctx, CUstream stream, bool per_thread)
+// room_in tells whether the run takes one more launch. Launches are queued far
+// faster than they run, so it is their expected time that is bounded; the first
+// launch of all runs alone, to be timed.
+static bool room_in(const struct run *g)
+{
+	uint64_t most = g->each ? SLICE_NS / g->each : 1;
+	return g->launches < (most < MOST_LAUNCHES ? most : MOST_LAUNCHES);
+}
+
+static bool begin_run(struct run *g, CUcontext ctx, CUstream stream, bool per_thread, uint64_t paid)
 {
 	if (g->ctx != ctx) {
 		if (g->begin) {
@@ -134,7 +159,8 @@ static bool begin_run(struct run *g, CUcontext ctx, CUstream stream, bool per_th
 	}
 	g->stream = stream;
 	g->per_thread = per_thread;
-	g->charged = 0;
+	g->paid = paid;
+	g->launches = 0;
 	g->since = now_ns();
 	g->active = record(g->begin, g) == CUDA_SUCCESS;
 	return g->active;
@@ -148,22 +174,25 @@ static int gate_open(CUstream stream, bool per_thread)
 	int dev = here.dev;
 	if (dev < 0 || fs_compute_milli(dev) == 1000 || !HAS(cuEventElapsedTime) || fs_capturing(stream, per_thread))
 		return FS_DEV_NONE;
-	pay(dev);
 	struct run *g = &runs[dev];
 	fs_lock(&run_lock[dev]);
-	if (g->active && CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY) {
+	if (g->active && CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY)
 		finish(dev, g);
-	} else if (g->active) {
-		bool goes_on = g->ctx == here.ctx && g->stream == stream && now_ns() - g->since < SLICE_NS;
-		if (!goes_on)
-			wait_for_run(dev, g);
-	}
+	bool goes_on = g->active && g->ctx == here.ctx && g->stream == stream && room_in(g);
+	if (g->active && !goes_on)
+		wait_for_run(dev, g);
+	uint64_t expected = g->each > SLICE_NS ? g->each : g->each ? SLICE_NS : SLICE_NS / 5;
 	fs_unlock(&run_lock[dev]);
-	pay(dev);
+	if (goes_on)
+		return dev;
+	take_turn(dev, expected);
 	fs_lock(&run_lock[dev]);
-	bool measured = g->active || begin_run(g, here.ctx, stream, per_thread);
-	if (measured && (g->ctx != here.ctx || g->stream != stream))
-		measured = false; // another thread's run is under way
+	bool measured = !g->active && begin_run(g, here.ctx, stream, per_thread, expected);
+	if (!measured) {
+		// Its run is still under way, or another thread began one: that one pays.
+		correct(dev, 0, expected);
+		measured = g->active && g->ctx == here.ctx && g->stream == stream;
+	}
 	fs_unlock(&run_lock[dev]);
 	return measured ? dev : FS_DEV_NONE;
 }
@@ -173,6 +202,7 @@ static void gate_close(int dev)
 	if (dev < 0)
 		return;
 	fs_lock(&run_lock[dev]);
+	runs[dev].launches++;
 	if (runs[dev].active && record(runs[dev].end, &runs[dev]) != CUDA_SUCCESS)
 		runs[dev].active = false;
 	fs_unlock(&run_lock[dev]);

@@ -19,11 +19,16 @@ const (
 // nodes that lack the least, takes the first on which it works, and leaves
 // everything as it was if none does.
 func (r *run) makeRoom(task *Task) (node int, gpus []int, moves int, ok bool) {
+	if r.failed[*task] == r.changes+1 {
+		return -1, nil, 0, false // nothing has changed since it failed
+	}
+	r.findSlack()
 	for _, i := range r.candidates(task) {
 		if gpus, moves, ok := r.clear(task, i); ok {
 			return i, gpus, moves, true
 		}
 	}
+	r.failed[*task] = r.changes + 1
 	return -1, nil, 0, false
 }
 
@@ -83,7 +88,8 @@ func (r *run) clear(task *Task, node int) (gpus []int, moves int, ok bool) {
 	var done []move
 	for !fitsOn(n, task, gpus) {
 		victim := r.victim(task, node, gpus)
-		if victim == nil || len(done) == r.maxMoves || !r.move(victim, node, &done) {
+		moved := victim != nil && len(done) < r.maxMoves && r.move(victim, node, &done)
+		if !moved && (len(done)+2 > r.maxMoves || !r.swap(task, node, gpus, &done)) {
 			r.undo(done)
 			return nil, 0, false
 		}

@@ -53,6 +53,11 @@ type run struct {
 	maxMoves int
 	// running tasks by node.
 	running [][]*placed
+	// slack are nodes with CPU left; failed remembers at which count of changes
+	// no room could be made for a class.
+	slack   []int
+	changes int
+	failed  map[Task]int
 }
 
 // Replay lets the tasks arrive one by one. Each stays for ever once placed, and
@@ -71,7 +76,7 @@ func Replay(t *Trace, o Options) (*Outcome, error) {
 		expected = Classes(t.Tasks)
 	}
 	r := &run{cluster: NewCluster(o.Policy, expected, nodes, len(t.Models)), options: o,
-		maxMoves: o.MaxMoves, running: make([][]*placed, len(nodes))}
+		maxMoves: o.MaxMoves, running: make([][]*placed, len(nodes)), failed: map[Task]int{}}
 	if r.maxMoves == 0 {
 		r.maxMoves = defaultMaxMoves
 	}
@@ -119,6 +124,7 @@ func (r *run) admit(task *Task) (moves int, ok bool) {
 	if !ok {
 		return 0, false
 	}
+	r.changes++
 	r.running[node] = append(r.running[node], &placed{*task, node, gpus})
 	return moves, true
 }

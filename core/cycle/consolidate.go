@@ -26,7 +26,7 @@ func (d *decider) consolidate() {
 		}
 		s := &search{d: d, j: j, rule: RuleConsolidate, moves: true, ahead: true}
 		judge := func(w *model.LiveWorkload) mercy {
-			if !w.Spec.Recreated || slices.ContainsFunc(w.Pods, placedNow) {
+			if !w.Spec.Recreated && !slices.ContainsFunc(w.Pods, placedNow) {
 				return spare
 			}
 			return takeAll
@@ -120,13 +120,15 @@ func (s *search) collectAll() {
 type moveSet struct {
 	n    *model.LiveNode
 	pods []*model.LivePod
+	// moves counts those that run: what was placed in this cycle moves freely.
+	moves int
 	// size of the pods together, and how late in the stream the last one comes.
 	gpu, cpu amount.Amount
 	turn     int
 }
 
 func compareSets(a, b moveSet) int {
-	return cmp.Or(cmp.Compare(len(a.pods), len(b.pods)), cmp.Compare(a.turn, b.turn),
+	return cmp.Or(cmp.Compare(a.moves, b.moves), cmp.Compare(len(a.pods), len(b.pods)), cmp.Compare(a.turn, b.turn),
 		cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.n.Index, b.n.Index))
 }
 
@@ -194,6 +196,9 @@ func (s *search) moveSets(claimant *model.LivePod, n *model.LiveNode, units []*u
 		for _, p := range pods {
 			set.gpu, set.cpu = set.gpu.Add(p.Charge[model.AtGPU]), set.cpu.Add(p.Charge[model.AtCPU])
 			set.turn = max(set.turn, turns[p])
+			if !placedNow(p) {
+				set.moves++
+			}
 		}
 		sets = append(sets, set)
 		return true

@@ -244,6 +244,9 @@ func (s *search) attempt(tasks []*model.LivePod, units []*unit) bool {
 	s.d.budgetUsed = used
 	for _, u := range units {
 		s.d.chargeBudgets(u)
+		if slices.ContainsFunc(u.pods, placedNow) {
+			s.d.startPromised(u.w) // it may have another place that is free
+		}
 		s.split(u)
 	}
 	return true

@@ -75,7 +75,18 @@ func (l *Ledger) dropHold(victim string) {
 	if h := l.holds[victim]; h != nil {
 		l.cluster.RemovePod(h.uid())
 		delete(l.holds, victim)
+		l.dirty[h.facts.workloadKey()] = true
 	}
+}
+
+// heldFor is true if a place is held for a workload.
+func (l *Ledger) heldFor(key string) bool {
+	for _, h := range l.holds {
+		if h.facts.workloadKey() == key {
+			return true
+		}
+	}
+	return false
 }
 
 // succeed gives a new pod the place that is held for it, if one is: that of a

@@ -63,6 +63,7 @@ type Ledger struct {
 	index   index
 	names   map[string]string // namespace/name → UID
 	nodes   map[string]nodeFacts
+	asked   map[string]offer // by node, of assumed and bound pods
 	queues  map[string]*v1alpha1.Queue
 	divided map[string]bool
 	// workloads by key; dirty ones are translated again before the next use.
@@ -157,6 +158,7 @@ func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources 
 		index:       newIndex(),
 		names:       map[string]string{},
 		nodes:       map[string]nodeFacts{},
+		asked:       map[string]offer{},
 		queues:      map[string]*v1alpha1.Queue{},
 		divided:     map[string]bool{},
 		workloads:   map[string]*workload{},
@@ -198,6 +200,13 @@ func (l *Ledger) Ready() error {
 		return errNotSynced
 	}
 	return nil
+}
+
+// Version changes whenever anything changes that status is written from.
+func (l *Ledger) Version() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seq + l.cycles
 }
 
 // Troubles returns what was found wrong since the last call, each once.

@@ -85,7 +85,6 @@ func (l *Ledger) ConfirmBound(uid string) {
 	}
 	l.enter(e, stateBound, e.node, e.held)
 	e.failures = 0
-	l.note()
 }
 
 // Forget notes that the bind did not happen, for certain: the pod is promised

@@ -87,6 +87,9 @@ func (l *Ledger) flushWorkload(key string) {
 		return
 	}
 	if len(w.pods) == 0 {
+		if w.fed && l.heldFor(key) {
+			return // its moved pod's successor is expected
+		}
 		if w.fed {
 			l.cluster.RemoveWorkload(key)
 			w.fed, w.ran, w.staleSince = false, false, 0

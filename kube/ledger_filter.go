@@ -100,7 +100,8 @@ func (l *Ledger) waitReason(e *entry) *explain.Reason {
 	return &explain.Reason{Code: NotPlannedYet, Message: "pod " + e.facts.ref.String() + " waits for the next cycle"}
 }
 
-// awaitReason names the pods that must end before the promise can be used.
+// awaitReason names the pods that must end before the promise can be used, or
+// what the kubelet does not offer yet.
 func (l *Ledger) awaitReason(e *entry) *explain.Reason {
 	r := &explain.Reason{Code: explain.WaitingForRelease}
 	var names []string
@@ -114,6 +115,11 @@ func (l *Ledger) awaitReason(e *entry) *explain.Reason {
 		}
 		r.Victims = append(r.Victims, uid)
 		names = append(names, victim.facts.ref.String())
+	}
+	if len(names) == 0 {
+		if short := l.notOffered(e); short != nil {
+			return short
+		}
 	}
 	const shown = 3
 	list := ""

@@ -133,6 +133,11 @@ func (l *Ledger) RemovePodGroup(namespace, name string) {
 	w.group = nil
 	l.trouble("PodGroup", namespace, name, "")
 	l.dirty[w.key] = true
+	for _, e := range w.sorted() {
+		if e.state == statePromised {
+			l.enter(e, stateWaiting, "", nil) // it was promised with its gang
+		}
+	}
 	l.refeedAll(w)
 	l.note()
 }

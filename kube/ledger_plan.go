@@ -172,9 +172,10 @@ func (l *Ledger) startOf(e *entry) (Start, bool) {
 	return Start{f.ref, e.node, f.gated, f.nominated, told, l.queueOf(e), f.pod.CreatedAt}, true
 }
 
-// startable is true if everything that the promise waits for has ended.
+// startable is true if everything that the promise waits for has ended and the
+// kubelet has noticed.
 func (l *Ledger) startable(e *entry) bool {
-	return !slices.ContainsFunc(e.awaits, func(uid string) bool {
+	return (e.state != statePromised || l.notOffered(e) == nil) && !slices.ContainsFunc(e.awaits, func(uid string) bool {
 		victim := l.pods[uid]
 		return victim != nil && victim.state != stateReleased
 	})

@@ -50,8 +50,11 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 	}
 	l.join(e)
 	l.follow(e, !known)
+	concerned := e.fed || e.workload != nil
 	l.refeed(e)
-	l.note()
+	if concerned || e.fed {
+		l.note()
+	}
 	e.seq = l.seq
 }
 
@@ -60,8 +63,13 @@ func (l *Ledger) RemovePod(uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.memberships, uid)
-	if _, ok := l.pods[uid]; ok {
-		l.dropPod(uid)
+	e := l.pods[uid]
+	if e == nil {
+		return
+	}
+	concerned := e.fed || e.workload != nil
+	l.dropPod(uid)
+	if concerned {
 		l.note()
 	}
 }
@@ -69,6 +77,7 @@ func (l *Ledger) RemovePod(uid string) {
 func (l *Ledger) dropPod(uid string) {
 	e := l.pods[uid]
 	l.leave(e)
+	l.account(e, -1)
 	l.index.remove(e)
 	l.trouble("Pod", e.facts.ref.Namespace, e.facts.ref.Name, "")
 	l.cluster.RemovePod(uid)
@@ -122,9 +131,11 @@ func (l *Ledger) enter(e *entry, s state, node string, held []model.HeldGPU) {
 	if e.state != s || e.node != node {
 		e.since = l.now()
 	}
+	l.account(e, -1)
 	l.index.move(e, s)
 	l.unbudgeted[e.facts.ref.Namespace] = true
 	e.node, e.held = node, held
+	l.account(e, +1)
 	if s != statePromised {
 		e.awaits = nil
 	}

@@ -161,7 +161,8 @@ func (p *player) ask(cmd string, a args) (string, error) {
 	case "assume":
 		assignment, err := l.Assume(uid, a["node"])
 		if err != nil {
-			return "error: " + err.Error(), nil
+			first, _, _ := strings.Cut(err.Error(), ":")
+			return "error: " + first, nil
 		}
 		return assignment + "\n" + p.holdings(), nil
 	case "confirm":
@@ -229,11 +230,25 @@ func (p *player) holdings() string {
 			fmt.Fprintf(&out, " awaits %v", pod.Awaits)
 		}
 		if pod.Message != "" {
-			fmt.Fprintf(&out, " (%s: %s)", pod.Reason, pod.Message)
+			fmt.Fprintf(&out, " (%s)", said(explain.Code(pod.Reason), pod.Message))
 		}
 		out.WriteString("\n")
 	}
 	return out.String()
+}
+
+// said is a reason's code, and its sentence if it is worded in this package:
+// core's own tests hold the others.
+func said(code explain.Code, message string) string {
+	switch code {
+	case PodUnknown, NodeUnknown, NotPlannedYet, PlannedElsewhere, PodLeaving, PodGroupMissing, HeldByGate, BindingRefused,
+		explain.InvalidRequest, explain.WaitingForVictims, explain.WaitingForRelease:
+		return string(code) + ": " + message
+	}
+	if strings.Contains(message, v1alpha1.LabelQueue) {
+		return string(code) + ": " + message
+	}
+	return string(code)
 }
 
 func (p *player) round(r Round) string {
@@ -242,7 +257,7 @@ func (p *player) round(r Round) string {
 		fmt.Fprintf(&out, "start %s on %s gated=%v nominated=%q\n", s.Pod, s.Node, s.Gated, s.Nominated)
 	}
 	for _, e := range r.Plan.Evictions {
-		fmt.Fprintf(&out, "evict %s by %s for %s: %s\n", e.Pod, e.Rule, e.For, e.Reason.Message)
+		fmt.Fprintf(&out, "evict %s by %s for %s\n", e.Pod, e.Rule, e.For)
 	}
 	if len(r.Plan.Withdrawn) > 0 {
 		fmt.Fprintf(&out, "withdrawn %v\n", r.Plan.Withdrawn)
@@ -259,7 +274,7 @@ func printFeasible(ok []string, failed map[string]explain.Reason) string {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		fmt.Fprintf(&out, "%s: %s: %s\n", name, failed[name].Code, failed[name].Message)
+		fmt.Fprintf(&out, "%s: %s\n", name, said(failed[name].Code, failed[name].Message))
 	}
 	return out.String()
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/model"
@@ -21,9 +20,7 @@ type nodeFacts struct {
 	// identified is true if the GPUs' IDs are UUIDs, false where the kubelet
 	// alone knows which GPU it hands out.
 	identified bool
-	// offered is what the kubelet offers now of the resources that are served
-	// from the GPUs, in their units: kube-scheduler goes by it.
-	offered [3]int64
+	offered offer
 	// trouble is what is wrong with the node's annotation, "" if nothing is.
 	trouble string
 }
@@ -40,9 +37,7 @@ func (c *Config) nodeFactsOf(n *corev1.Node) nodeFacts {
 		MIGStrategy:   migStrategy(n),
 		Isolation:     isolationLevels[n.Labels[v1alpha1.LabelGPUIsolation]],
 	}}
-	for i, name := range []string{c.GPUResource, v1alpha1.ResourceGPUSlice, v1alpha1.ResourceGPUMemory} {
-		f.offered[i] = n.Status.Allocatable.Name(corev1.ResourceName(name), resource.DecimalSI).Value()
-	}
+	f.offered = c.offerOf(n.Status.Allocatable)
 	for _, t := range n.Spec.Taints {
 		f.node.Taints = append(f.node.Taints, model.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}

@@ -32,6 +32,7 @@ type podFacts struct {
 
 	queueLabel string
 	asksGPU    bool
+	asks        offer
 	group      string // PodGroup's name
 	// member is what the pod's owners say; ownSubGroup and ownRank are what the
 	// pod itself says.
@@ -114,6 +115,7 @@ func (c *Config) factsOf(pod *corev1.Pod) *podFacts {
 		f.owner, f.daemon = string(owner.UID), owner.Kind == "DaemonSet"
 	}
 	f.pod = c.corePod(pod)
+	f.asks = c.offerOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
 	f.ownSubGroup, f.ownRank = f.pod.SubGroup, rank{f.pod.Order, f.pod.HasOrder}
 	f.readGPU(c, pod)
 	f.readChoices(pod)

@@ -57,6 +57,12 @@ func (b *backlogWriter) write(ctx context.Context, queues []string) {
 	b.failed = 0
 }
 
+// behind is true while the list is not what it should be, or will not be when
+// time has passed.
+func (b *backlogWriter) behind() bool {
+	return b.failed > 0 || b.written == nil || len(b.lastSeen) > 0
+}
+
 // bring makes the ConfigMap's keys those of lastSeen.
 func (b *backlogWriter) bring(ctx context.Context) error {
 	client := b.options.Client.CoreV1().ConfigMaps(b.options.BacklogNamespace)

@@ -90,6 +90,7 @@ type Controller struct {
 	metrics *metrics
 	events  *teller
 	starts  *writer[string] // by pod UID
+	sent    sentStarts
 	reasons *reasonWriter
 	status  *statusWriter
 	backlog *backlogWriter
@@ -177,7 +178,7 @@ func (c *Controller) cycle() {
 		round = c.ledger.Decide()
 	}
 	c.metrics.observe(round)
-	for _, s := range round.Starts {
+	for _, s := range c.sent.fresh(round.Starts, c.options.Clock()) {
 		c.starts.add(s.Pod.UID)
 	}
 	c.evict.take(round.Plan.Evictions)
@@ -192,6 +193,7 @@ func (c *Controller) cycle() {
 func (c *Controller) writeStatus(ctx context.Context) {
 	tick := time.NewTicker(c.options.StatusEvery)
 	defer tick.Stop()
+	var seen uint64
 	for {
 		select {
 		case <-ctx.Done():
@@ -201,6 +203,11 @@ func (c *Controller) writeStatus(ctx context.Context) {
 		if c.ledger.Ready() != nil || c.options.Leads() != nil {
 			continue
 		}
+		version := c.ledger.Version()
+		if version == seen && !c.status.behind() && !c.backlog.behind() {
+			continue
+		}
+		seen = version
 		waiting := c.ledger.Waiting()
 		queues := c.ledger.Queues()
 		c.backlog.write(ctx, c.ledger.Backlog())

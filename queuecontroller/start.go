@@ -7,6 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +44,7 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 		c.metrics.nominations.Inc()
 	}
 	if !s.Gated {
+		c.sent.note(uid, s.Node, c.options.Clock())
 		return nil
 	}
 	gate := object{"$patch": "delete", "name": v1alpha1.GateQueue}
@@ -48,9 +52,44 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 	if err := patchPod(ctx, c.options.Client, s.Pod, types.StrategicMergePatchType, patch); err != nil {
 		return fmt.Errorf("remove the gate of pod %s: %w", s.Pod, err)
 	}
+	c.sent.note(uid, s.Node, c.options.Clock())
 	c.metrics.ungated.Inc()
 	c.metrics.waited.WithLabelValues(s.Queue).Observe(c.options.Clock().Sub(time.Unix(0, s.CreatedAt)).Seconds())
 	return nil
+}
+
+// echo is how long the watch may take to bring back what was written; until
+// then it is not written again.
+const echo = 2 * time.Second
+
+// sentStarts remembers what was written a moment ago.
+type sentStarts struct {
+	mu    sync.Mutex
+	byUID map[string]sentStart
+}
+
+type sentStart struct {
+	node string
+	at   time.Time
+}
+
+func (s *sentStarts) note(uid, node string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byUID == nil {
+		s.byUID = map[string]sentStart{}
+	}
+	s.byUID[uid] = sentStart{node, now}
+}
+
+// fresh returns the starts that were not written a moment ago.
+func (s *sentStarts) fresh(starts []kube.Start, now time.Time) []kube.Start {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.byUID, func(_ string, sent sentStart) bool { return now.Sub(sent.at) > echo })
+	return slices.DeleteFunc(slices.Clone(starts), func(start kube.Start) bool {
+		return s.byUID[start.Pod.UID].node == start.Node
+	})
 }
 
 // reasonPlaced is the reason of PodConditionWaiting once it is false.

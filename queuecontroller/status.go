@@ -74,6 +74,13 @@ func (s *statusWriter) write(ctx context.Context, queues []kube.QueueView, group
 	wait.Wait()
 }
 
+// behind is true while a failed write has to be tried again.
+func (s *statusWriter) behind() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.retry) > 0
+}
+
 func (s *statusWriter) standsBack(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,13 +18,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Delays before a kind that cannot be read is tried again: for good reasons
-// (no right, no such kind) and for others.
+// Delays before a kind that cannot be read is tried again. A kind that was
+// refused is not expected back soon; one that failed is, and so is one that
+// discovery does not list, since a pod has an owner of it: its definition may
+// have been created a moment ago.
 const (
 	refusedFirst = time.Minute
 	refusedMost  = 10 * time.Minute
-	failedFirst  = time.Second
+	failedFirst  = 250 * time.Millisecond
 	failedMost   = 30 * time.Second
+	// unlistedTries is how often discovery is asked before its no counts.
+	unlistedTries = 5
 )
 
 // kindState is whether the objects of a kind can be asked for.
@@ -46,6 +50,7 @@ type kindWatch struct {
 	version string
 	state   kindState
 	delay   time.Duration
+	tries   int // in vain, since it was readable
 	// waiting are the pods, by UID, that would know more if the kind were
 	// readable.
 	waiting    map[string]bool
@@ -96,13 +101,19 @@ func (r *Resolver) open(ctx context.Context, kind schema.GroupKind) {
 	}()
 }
 
-// mapping finds a kind in the version asked for, else in the preferred one.
+// mapping finds a kind in the version asked for, else in the preferred one, and
+// asks discovery again if it was not listed.
 func (r *Resolver) mapping(kind schema.GroupKind, version string) (*meta.RESTMapping, error) {
 	if version != "" {
 		if mapping, err := r.options.Mapper.RESTMapping(kind, version); !meta.IsNoMatchError(err) {
 			return mapping, err
 		}
 	}
+	mapping, err := r.options.Mapper.RESTMapping(kind)
+	if !meta.IsNoMatchError(err) {
+		return mapping, err
+	}
+	meta.MaybeResetRESTMapper(r.options.Mapper)
 	return r.options.Mapper.RESTMapping(kind)
 }
 
@@ -148,7 +159,7 @@ func (r *Resolver) follow(k *kindWatch, informer cache.SharedIndexInformer, gvk 
 func (r *Resolver) opened(k *kindWatch, store cache.Store, namespaced bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k.state, k.store, k.namespaced, k.delay, k.told = readable, store, namespaced, 0, false
+	k.state, k.store, k.namespaced, k.delay, k.tries, k.told = readable, store, namespaced, 0, 0, false
 	for uid := range k.waiting {
 		r.queue.Add(uid)
 	}
@@ -159,14 +170,20 @@ func (r *Resolver) opened(k *kindWatch, store cache.Store, namespaced bool) {
 func (r *Resolver) refuse(k *kindWatch, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	final := apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err)
-	first, most := failedFirst, failedMost
-	if final {
-		first, most = refusedFirst, refusedMost
-		k.state = refused
+	k.tries++
+	final := apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+	if final || meta.IsNoMatchError(err) && k.tries >= unlistedTries {
+		if k.state != refused {
+			k.state, k.delay = refused, 0
+		}
+		k.delay = min(max(2*k.delay, refusedFirst), refusedMost)
+		r.tell(k, "a kind of owner cannot be read: gangs of this kind are not known", err)
+	} else {
+		k.delay = min(max(2*k.delay, failedFirst), failedMost)
+		if k.tries >= unlistedTries {
+			r.tell(k, "a kind of owner cannot be read for now: its pods wait a while for it", err)
+		}
 	}
-	k.delay = min(max(2*k.delay, first), most)
-	r.tell(k, "a kind of owner cannot be read: gangs of this kind are not known", err)
 	r.toOpen.AddAfter(k.kind, k.delay)
 	for uid := range k.waiting {
 		r.queue.Add(uid)

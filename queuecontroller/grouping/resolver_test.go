@@ -79,9 +79,37 @@ type rig struct {
 	t *testing.T
 	*books
 	*Resolver
-	dyn      *dynamicfake.FakeDynamicClient
-	metadata *metadatafake.FakeMetadataClient
-	mapper   *meta.DefaultRESTMapper
+	dyn       *dynamicfake.FakeDynamicClient
+	metadata  *metadatafake.FakeMetadataClient
+	discovery *discovery
+}
+
+// discovery is a mapper that does not list the hidden kinds.
+type discovery struct {
+	meta.RESTMapper
+	mu     sync.Mutex
+	hidden map[schema.GroupKind]bool
+}
+
+func (d *discovery) hide(kind schema.GroupVersionKind) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hidden[kind.GroupKind()] = true
+}
+
+func (d *discovery) show(kind schema.GroupVersionKind) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.hidden, kind.GroupKind())
+}
+
+func (d *discovery) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.hidden[kind] {
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	return d.RESTMapper.RESTMapping(kind, versions...)
 }
 
 var jobSetKind = schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}
@@ -91,6 +119,7 @@ var jobSetKind = schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1a
 var served = map[schema.GroupVersionKind]string{
 	jobSetKind: "jobsets",
 	{Group: "batch", Version: "v1", Kind: "Job"}:                          "jobs",
+	{Group: "ray.io", Version: "v1", Kind: "RayCluster"}:                  "rayclusters",
 	{Group: "example.org", Version: "v1", Kind: "Widget"}:                 "widgets",
 	{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Kind: "PodGroup"}: "podgroups",
 }
@@ -106,14 +135,15 @@ func newRig(t *testing.T, hold time.Duration) *rig {
 		lists[kind.GroupVersion().WithResource(plural)] = kind.Kind + "List"
 		mapper.AddSpecific(kind, kind.GroupVersion().WithResource(plural), kind.GroupVersion().WithResource(plural), meta.RESTScopeNamespace)
 	}
+	kinds := &discovery{RESTMapper: mapper, hidden: map[schema.GroupKind]bool{}}
 	r := &rig{
-		t: t, mapper: mapper,
+		t: t, discovery: kinds,
 		books:    &books{said: map[string]string{}, ignored: map[string]bool{}, sharedBy: map[*kube.Group]int{}},
 		dyn:      dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists),
 		metadata: metadatafake.NewSimpleMetadataClient(scheme),
 	}
 	r.Resolver = NewResolver(Options{
-		Ledger: r.books, Dynamic: r.dyn, Metadata: r.metadata, Mapper: mapper, Hold: hold,
+		Ledger: r.books, Dynamic: r.dyn, Metadata: r.metadata, Mapper: kinds, Hold: hold,
 		Rules: Rules{QueueLabel: v1alpha1.LabelQueue}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -279,6 +309,26 @@ metadata:
 spec: {parallelism: 2}
 `)
 	r.eventually(r.observe("a", "Job", "train-w-0", "j", nil), "team/job/train-w-0@j", `"minMember":2`)
+}
+
+func TestAKindThatIsInstalledAMomentLater(t *testing.T) {
+	r := newRig(t, time.Minute)
+	gone := schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: "a", UID: "uid-a", Labels: map[string]string{labelRayNodeType: "head"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "c", UID: "c", Controller: new(true)}},
+	}}
+	r.discovery.hide(gone)
+	r.Observe(pod)
+	r.eventually("uid-a", "GroupUnknown")
+	r.put(`
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: c, uid: c}
+spec: {workerGroupSpecs: [{groupName: gpu, replicas: 2}]}
+`)
+	r.discovery.show(gone)
+	r.eventually("uid-a", "team/raycluster/c@c", "leader")
 }
 
 func TestANamedGroupThatDoesNotExistIsWaitedFor(t *testing.T) {

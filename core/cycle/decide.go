@@ -4,6 +4,8 @@
 package cycle
 
 import (
+	"slices"
+
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/core/fairshare"
 	"github.com/fairslice/fairslice/core/model"
@@ -27,7 +29,13 @@ func Decide(c *model.Cluster) Plan {
 	return DecideActions(c, Allocate, Consolidate, Reclaim, Preempt, EvictStaleGangs)
 }
 
-// DecideActions runs only the given actions, in the given order.
+// maxRounds bounds how often the actions are repeated.
+const maxRounds = 4
+
+// DecideActions runs only the given actions, in the given order; stale gangs
+// are looked at last. With Allocate among them they are repeated while searches
+// make room, which others may then use as well: what one plan leaves open the
+// next one would only find after the evictions are done.
 func DecideActions(c *model.Cluster, actions ...Action) Plan {
 	c.Settle()
 	d := &decider{
@@ -37,23 +45,34 @@ func DecideActions(c *model.Cluster, actions ...Action) Plan {
 	}
 	fairshare.Divide(d.t, d.settings.UsageFactor)
 	d.keepPromises()
-	for _, a := range actions {
-		switch a {
-		case Allocate:
-			d.allocate()
-		case Consolidate:
-			d.consolidate()
-		case Reclaim:
-			d.reclaim()
-		case Preempt:
-			d.preempt()
-		case EvictStaleGangs:
-			d.evictStaleGangs()
+	for range maxRounds {
+		d.progress = false
+		for _, a := range actions {
+			d.run(a)
 		}
+		if !d.progress || !slices.Contains(actions, Allocate) {
+			break
+		}
+	}
+	if slices.Contains(actions, EvictStaleGangs) {
+		d.evictStaleGangs()
 	}
 	plan := d.plan()
 	c.Undo(d.start)
 	return plan
+}
+
+func (d *decider) run(a Action) {
+	switch a {
+	case Allocate:
+		d.allocate()
+	case Consolidate:
+		d.consolidate()
+	case Reclaim:
+		d.reclaim()
+	case Preempt:
+		d.preempt()
+	}
 }
 
 // decider is one cycle's work. Its decisions are what-if moves in the cluster,
@@ -75,6 +94,8 @@ type decider struct {
 	// budgetUsed counts evictions per disruption budget.
 	budgetUsed []int
 	victims    *victimIndex
+	// progress says that a search made room in this round.
+	progress bool
 }
 
 // verdict is why a pod is evicted.

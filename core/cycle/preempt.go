@@ -129,6 +129,7 @@ func (d *decider) forEachClaimant(rule Rule, try func(j *job) outcome) {
 		}
 		switch try(j) {
 		case won:
+			d.progress = true
 			d.startPromised(j.w) // what needed no victims
 			w.done(true)
 			continue

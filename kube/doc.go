@@ -19,5 +19,6 @@
 //     it has a deletion timestamp
 //   - on every GPU the sum of what is held or promised stays within the card,
 //     unless somebody else bound a pod there
-//   - Lookup, Feasible and VictimsFor change nothing
+//   - Lookup and VictimsFor change nothing; Feasible at most runs the cycle that
+//     is due anyway, so that it never changes what it answers for another pod
 package kube

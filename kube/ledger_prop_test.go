@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/cycle"
+	"github.com/fairslice/fairslice/core/model"
 )
 
 // world is an API server with its watch, as far as the ledger can see: what is
@@ -70,6 +72,8 @@ func (w *world) setNode(name string) {
 	n := nodeOf(name)
 	n.Annotations = map[string]string{v1alpha1.AnnotationGPUs: inventoryOf(name, w.nodes[name], gpuMiB, w.nodes[name])}
 	setCount(n.Status.Allocatable, v1alpha1.ResourceGPUSlice, 100*w.nodes[name])
+	setCount(n.Status.Allocatable, v1alpha1.ResourceGPUMemory, w.nodes[name]*(gpuMiB/1024))
+	setCount(n.Status.Allocatable, v1alpha1.ResourceWholeGPU, w.nodes[name])
 	w.ledger.SetNode(n)
 }
 
@@ -333,4 +337,100 @@ func lifeOf(p *corev1.Pod, more ...string) args {
 		a[key] = ""
 	}
 	return a
+}
+
+// TestChurnLeavesNothing: a thousand pods of one name, one after the other, the
+// old one's deletion late in half of the rounds, leave no trace (CASES R95).
+func TestChurnLeavesNothing(t *testing.T) {
+	p := newPlayer()
+	l := p.ledger
+	p.node("n1", args{"gpus": "1"})
+	p.queue("q", args{})
+	before := ""
+	for i := range 1000 {
+		uid := fmt.Sprintf("u%d", i)
+		if before != "" && i%2 == 0 {
+			l.RemovePod(before)
+		}
+		l.SetPod(podOf("a", args{"uid": uid, "queue": "q", "gpu": "1"}, p.time))
+		l.RemovePod(before)
+		if ok, failed := l.Feasible(uid, []string{"n1"}); len(ok) != 1 {
+			t.Fatalf("round %d: %v", i, failed)
+		}
+		if _, err := l.Assume(uid, "n1"); err != nil {
+			t.Fatalf("round %d: %v", i, err)
+		}
+		switch i % 3 {
+		case 0:
+			l.ConfirmBound(uid)
+		case 1:
+			l.Forget(uid)
+		}
+		before = uid
+	}
+	l.RemovePod(before)
+	l.Decide()
+	left := map[string]int{
+		"pods": len(l.pods), "names": len(l.names), "workloads": len(l.workloads), "dirty": len(l.dirty),
+		"timed": len(l.index.timed), "namespaces": len(l.index.namespaces), "holds": len(l.holds),
+		"troubles": len(l.troubles), "arrivals": len(l.arrivals), "memberships": len(l.memberships),
+	}
+	for _, s := range l.index.states {
+		left["states"] += len(s)
+	}
+	l.cluster.Pods(func(model.Pod) bool { left["the cluster's pods"]++; return true })
+	l.cluster.Workloads(func(model.Workload) bool { left["the cluster's workloads"]++; return true })
+	for what, n := range left {
+		if n != 0 {
+			t.Errorf("%s: %d are left", what, n)
+		}
+	}
+}
+
+// TestConcurrentUse calls everything at once; with -race it is a proof that
+// nothing is shared without the lock.
+func TestConcurrentUse(t *testing.T) {
+	p := newPlayer()
+	l := p.ledger
+	for i := range 4 {
+		p.node(fmt.Sprintf("n%d", i), args{"gpus": "4"})
+	}
+	p.queue("q", args{})
+	var wait sync.WaitGroup
+	for worker := range 4 {
+		wait.Go(func() {
+			for i := range 50 {
+				uid := fmt.Sprintf("w%d-%d", worker, i)
+				l.SetPod(podOf(uid, args{"queue": "q", "slice": "25"}, time.Unix(1_800_000_000, 0)))
+				ok, _ := l.Feasible(uid, []string{"n0", "n1", "n2", "n3"})
+				if len(ok) == 1 {
+					if _, err := l.Assume(uid, ok[0]); err == nil {
+						l.ConfirmBound(uid)
+					}
+				}
+				l.Lookup(uid)
+				l.GangReady("default/pod/" + uid)
+				l.VictimsFor(uid)
+				l.Decide()
+				l.Dump()
+				l.Queues()
+				l.Waiting()
+				if i%2 == 0 {
+					l.RemovePod(uid)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	milli := map[string]int64{}
+	for _, pod := range l.Dump().Pods {
+		for _, u := range pod.GPUs {
+			milli[u.GPU] += u.Milli
+		}
+	}
+	for gpu, n := range milli {
+		if n > milliPerGPU {
+			t.Errorf("GPU %s has %d thousandths taken", gpu, n)
+		}
+	}
 }

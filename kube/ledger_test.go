@@ -330,6 +330,8 @@ func (p *player) node(name string, a args) {
 		n.Annotations = map[string]string{v1alpha1.AnnotationGPUs: inventoryOf(name, gpus, a.number("mib", 40960), a.number("healthy", gpus))}
 		if a.or("served", "yes") == "yes" {
 			setCount(n.Status.Allocatable, v1alpha1.ResourceGPUSlice, 100*gpus)
+			setCount(n.Status.Allocatable, v1alpha1.ResourceGPUMemory, gpus*(a.number("mib", 40960)/1024))
+			setCount(n.Status.Allocatable, v1alpha1.ResourceWholeGPU, a.number("offers", gpus))
 		}
 	}
 	p.ledger.SetNode(n)

@@ -20,7 +20,7 @@ type nodeFacts struct {
 	// identified is true if the GPUs' IDs are UUIDs, false where the kubelet
 	// alone knows which GPU it hands out.
 	identified bool
-	offered offer
+	offered    offer
 	// trouble is what is wrong with the node's annotation, "" if nothing is.
 	trouble string
 }

@@ -32,7 +32,7 @@ type podFacts struct {
 
 	queueLabel string
 	asksGPU    bool
-	asks        offer
+	asks       offer
 	group      string // PodGroup's name
 	// member is what the pod's owners say; ownSubGroup and ownRank are what the
 	// pod itself says.

@@ -48,7 +48,3 @@ type GangView struct {
 
 // Held is the number of members that have a place or finished with success.
 func (g GangView) Held() int { return g.Promised + g.Assumed + g.Bound + g.Succeeded }
-
-// Ready is true if all members that must run together have arrived: they are
-// assumed, bound or finished.
-func (g GangView) Ready() bool { return g.Assumed+g.Bound+g.Succeeded >= g.Minimum }

@@ -19,10 +19,12 @@ const (
 	ResourceGPUSlice = Group + "/gpu-slice"
 	// ResourceGPUMemory asks for GiB of one GPU, whatever its model.
 	ResourceGPUMemory = Group + "/gpu-memory"
-	// ResourceQueued is the marker (always "1") that the admission policy adds
-	// to a queued pod's first container, so that the extender's interest is
-	// exactly the queued pods. No device plugin registers it; the kubelet
-	// ignores it.
+	// ResourceQueued is the marker that the admission policy adds to a queued
+	// pod's first container, so that the extender's interest is exactly the
+	// queued pods: kube-scheduler looks for the name alone. The amount is "0".
+	// A larger one that no node has would keep kube-scheduler from waking the
+	// pod when a node changes, even where it ignores the resource: the hint of
+	// its plugin NodeResourcesFit does not know what is ignored (1.37).
 	ResourceQueued = Group + "/queued"
 )
 

@@ -198,7 +198,7 @@ func TestSelfKilledThreads(t *testing.T) {
 	m := newMachine(t)
 	r := create(t, m, limit, 1000)
 	var wg sync.WaitGroup
-	for i := range 24 {
+	for i := range 16 {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()

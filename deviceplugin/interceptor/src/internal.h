@@ -37,6 +37,7 @@ static inline void fs_unlock(struct fs_lock *l)
 		fs_unlock_slow(l);
 }
 extern struct fs_lock fs_state_lock; // guards the table, the pools and the objects
+extern struct fs_lock fs_small_lock; // taken before fs_state_lock
 
 // ---- process.c
 uint64_t fs_identity(void);                 // of the calling process, never 0
@@ -81,7 +82,7 @@ CUresult fs_refuse(int dev, uint64_t bytes, const char *call); // says why, once
 enum fs_kind {
 	FS_NONE = 0,
 	FS_LINEAR,   // key pointer, size asked, bytes charged for pages of its own
-	FS_PAGE,     // key page number, bytes = allocations that share it, size = what they fill
+	FS_PAGE,     // key page number, bytes = allocations that share it, size = how far it was ever filled
 	FS_POOLED,   // key pointer from a stream-ordered pool, aux = pool number
 	FS_ARRAY,    // key array or mipmapped array
 	FS_OBJECT,   // key object number: physical memory of cuMemCreate

@@ -38,45 +38,39 @@ static struct span span_of(uint64_t ptr, uint64_t size, uint64_t page)
 	return s;
 }
 
-// page_joined and page_left return the bytes to charge or to give back.
-static uint64_t page_joined(uint64_t number, uint64_t fills, int dev, uint64_t page)
+// page_joined and page_left return the bytes to charge or to give back. A page
+// remembers how far it was ever filled: what lies behind is surely free. Only
+// blocks of up to half a page share pages on purpose.
+static uint64_t page_joined(uint64_t number, uint64_t filled, int dev, uint64_t page)
 {
 	struct fs_entry *e = fs_find(FS_PAGE, number);
 	if (e != NULL) {
 		e->bytes++;
-		e->size += fills;
+		e->size = filled > e->size ? filled : e->size;
 		return 0;
 	}
-	fs_insert(&(struct fs_entry){.kind = FS_PAGE, .key = number, .bytes = 1, .size = fills, .dev = (int16_t)dev});
+	fs_insert(&(struct fs_entry){.kind = FS_PAGE, .key = number, .bytes = 1, .size = filled, .dev = (int16_t)dev});
 	return page;
 }
 
-static uint64_t page_left(uint64_t number, uint64_t fills, uint64_t page)
+static uint64_t page_left(uint64_t number, uint64_t page)
 {
 	struct fs_entry *e = fs_find(FS_PAGE, number);
-	if (e == NULL)
-		return 0;
-	e->size = fs_sub(e->size, fills);
-	if (--e->bytes > 0)
+	if (e == NULL || --e->bytes > 0)
 		return 0;
 	fs_remove(FS_PAGE, number, NULL);
 	return page;
-}
-
-static uint64_t fills_first(uint64_t ptr, uint64_t size, uint64_t page)
-{
-	uint64_t left = page - ptr % page;
-	return size < left ? size : left;
 }
 
 static uint64_t pages_taken(uint64_t ptr, uint64_t size, int dev, uint64_t page)
 {
 	struct span s = span_of(ptr, size, page);
 	uint64_t n = s.own;
+	bool small = size <= page / 2;
 	if (s.shares_first)
-		n += page_joined(s.first, fills_first(ptr, size, page), dev, page);
+		n += page_joined(s.first, small && s.first == s.last ? ptr % page + size : page, dev, page);
 	if (s.shares_last)
-		n += page_joined(s.last, (ptr + size) % page, dev, page);
+		n += page_joined(s.last, small ? (ptr + size) % page : page, dev, page);
 	return n;
 }
 
@@ -86,48 +80,61 @@ static uint64_t pages_given(const struct fs_entry *e)
 	struct span s = span_of(e->key, e->size, page);
 	uint64_t n = s.own;
 	if (s.shares_first)
-		n += page_left(s.first, fills_first(e->key, e->size, page), page);
+		n += page_left(s.first, page);
 	if (s.shares_last)
-		n += page_left(s.last, (e->key + e->size) % page, page);
+		n += page_left(s.last, page);
 	return n;
 }
 
 struct room {
 	int dev;
-	uint64_t fills; // at most, for the request to find room
+	uint64_t filled; // at most, for the request to find room
 };
 
 static bool has_room(const struct fs_entry *e, const void *arg)
 {
 	const struct room *r = arg;
-	return e->kind == FS_PAGE && e->dev == r->dev && e->size <= r->fills;
+	return e->kind == FS_PAGE && e->dev == r->dev && fs_round_up(e->size, 512) <= r->filled;
 }
+
+// Small blocks of a process come and go one after the other: else two could count
+// on the same room, or one on a page that another is just giving up.
+struct fs_lock fs_small_lock;
 
 struct request {
 	struct fs_here here;
 	uint64_t reserved;
+	bool small;
 };
 
-// reserve asks for whole pages. A small request that finds no fresh page left
+// reserve asks for whole pages. A small plain request that finds no fresh page left
 // goes on with nothing if a page already charged has room for it; should the
 // driver take a fresh page all the same, it is handed back.
-static bool reserve(struct request *q, uint64_t size)
+static bool reserve(struct request *q, uint64_t size, bool plain)
 {
 	q->here = fs_here();
 	q->reserved = 0;
+	q->small = false;
 	if (q->here.ctx == NULL || q->here.dev == FS_DEV_NONE || size == 0)
 		return true; // the driver will refuse by itself
-	uint64_t page = fs_granularity(q->here.dev), need = fs_round_up(size, page);
-	if (fs_take(q->here.dev, need)) {
+	int dev = q->here.dev;
+	uint64_t page = fs_granularity(dev), need = fs_round_up(size, page);
+	q->small = plain && size <= page / 2;
+	if (q->small)
+		fs_lock(&fs_small_lock);
+	if (fs_take(dev, need)) {
 		q->reserved = need;
 		return true;
 	}
-	if (q->here.dev < 0 || size >= page)
-		return false;
-	struct room r = {q->here.dev, page - size};
-	fs_lock(&fs_state_lock);
-	bool room = fs_exists(has_room, &r);
-	fs_unlock(&fs_state_lock);
+	bool room = false;
+	if (dev >= 0 && q->small) {
+		struct room r = {dev, page - fs_round_up(size, 512)};
+		fs_lock(&fs_state_lock);
+		room = fs_exists(has_room, &r);
+		fs_unlock(&fs_state_lock);
+	}
+	if (!room && q->small)
+		fs_unlock(&fs_small_lock);
 	return room;
 }
 
@@ -156,21 +163,21 @@ static bool commit(struct request *q, uint64_t ptr, uint64_t size)
 
 static CUresult settle(struct request *q, CUresult r, uint64_t ptr, uint64_t size, const char *call)
 {
-	if (r != CUDA_SUCCESS) {
+	bool fits = true;
+	if (r != CUDA_SUCCESS)
 		fs_give(q->here.dev, q->reserved);
-		return r;
-	}
-	if (commit(q, ptr, size))
-		return r;
-	((CUresult(*)(CUdeviceptr))fs_real[FS_cuMemFree_v2])(ptr);
-	return fs_refuse(q->here.dev, size, call);
+	else if (!(fits = commit(q, ptr, size)))
+		((CUresult(*)(CUdeviceptr))fs_real[FS_cuMemFree_v2])(ptr);
+	if (q->small)
+		fs_unlock(&fs_small_lock);
+	return fits ? r : fs_refuse(q->here.dev, size, call);
 }
 
 FS_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t size)
 {
 	FS_ENTER(cuMemAlloc_v2, (dptr, size));
 	struct request q;
-	if (!reserve(&q, size))
+	if (!reserve(&q, size, true))
 		return fs_refuse(q.here.dev, size, "cuMemAlloc_v2");
 	CUresult r = real(dptr, size);
 	return settle(&q, r, dptr ? *dptr : 0, size, "cuMemAlloc_v2");
@@ -180,7 +187,7 @@ FS_EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int size)
 {
 	FS_ENTER(cuMemAlloc, (dptr, size));
 	struct request q;
-	if (!reserve(&q, size))
+	if (!reserve(&q, size, false))
 		return fs_refuse(q.here.dev, size, "cuMemAlloc");
 	CUresult r = real(dptr, size);
 	return settle(&q, r, dptr ? *dptr : 0, size, "cuMemAlloc");
@@ -193,7 +200,7 @@ FS_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t w
 	FS_ENTER(cuMemAllocPitch_v2, (dptr, pitch, width, height, element));
 	struct request q;
 	uint64_t size = fs_mul(fs_round_up(width, 512), height);
-	if (!reserve(&q, size))
+	if (!reserve(&q, size, false))
 		return fs_refuse(q.here.dev, size, "cuMemAllocPitch_v2");
 	CUresult r = real(dptr, pitch, width, height, element);
 	bool got = r == CUDA_SUCCESS && dptr && pitch;
@@ -205,7 +212,7 @@ FS_EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pitch, un
 	FS_ENTER(cuMemAllocPitch, (dptr, pitch, width, height, element));
 	struct request q;
 	uint64_t size = fs_mul(fs_round_up(width, 512), height);
-	if (!reserve(&q, size))
+	if (!reserve(&q, size, false))
 		return fs_refuse(q.here.dev, size, "cuMemAllocPitch");
 	CUresult r = real(dptr, pitch, width, height, element);
 	bool got = r == CUDA_SUCCESS && dptr && pitch;
@@ -220,7 +227,7 @@ FS_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t size, unsigned in
 	if (fs_region_flags() & FS_FLAG_MANAGED_FREE)
 		return real(dptr, size, flags);
 	struct request q;
-	if (!reserve(&q, size))
+	if (!reserve(&q, size, false))
 		return fs_refuse(q.here.dev, size, "cuMemAllocManaged");
 	CUresult r = real(dptr, size, flags);
 	return settle(&q, r, dptr ? *dptr : 0, size, "cuMemAllocManaged");
@@ -234,6 +241,9 @@ static CUresult release(CUdeviceptr ptr, CUresult (*real)(CUdeviceptr), CUresult
 	fs_lock(&fs_state_lock);
 	bool known = fs_remove(FS_LINEAR, ptr, &old);
 	fs_unlock(&fs_state_lock);
+	bool small = known && old.size <= fs_granularity(old.dev) / 2;
+	if (small)
+		fs_lock(&fs_small_lock);
 	struct fs_entry pooled;
 	bool from_pool = !known && fs_pool_free_begin(ptr, &pooled);
 	CUresult r = real ? real(ptr) : real32((CUdeviceptr_v1)ptr);
@@ -250,6 +260,8 @@ static CUresult release(CUdeviceptr ptr, CUresult (*real)(CUdeviceptr), CUresult
 	else
 		fs_insert(&old);
 	fs_unlock(&fs_state_lock);
+	if (small)
+		fs_unlock(&fs_small_lock);
 	fs_give(old.dev, given);
 	return r;
 }

@@ -21,6 +21,7 @@ struct pool {
 	uint64_t charged;
 	uint64_t chunk;      // the step in which the driver was seen to grow it
 	uint64_t live;       // allocations handed out and not freed
+	uint64_t asked;      // bytes of the flying ones: room that is spoken for
 };
 
 static struct pool pools[MAX_POOLS];
@@ -149,8 +150,10 @@ static bool before(struct growth *g, CUmemoryPool handle, uint64_t size)
 	}
 	settle_one(p);
 	uint64_t held = attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-	uint64_t room = fs_sub(held, attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+	held = p->charged > held ? p->charged : held; // growth that is reserved and under way
+	uint64_t room = fs_sub(held, fs_add(attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), p->asked));
 	g->reserved = size > room ? fs_round_up(size - room, p->chunk) : 0;
+	p->asked = fs_add(p->asked, fs_round_up(size, 512));
 	p->flying++; // keeps the pool from being settled downwards while we look for room
 	fs_unlock(&fs_state_lock);
 	bool fits = fs_take(g->dev, g->reserved);
@@ -159,6 +162,7 @@ static bool before(struct growth *g, CUmemoryPool handle, uint64_t size)
 		p->charged += g->reserved;
 		atomic_store(&fs_pools_active, 1);
 	} else {
+		p->asked = fs_sub(p->asked, fs_round_up(size, 512));
 		p->flying--;
 	}
 	fs_unlock(&fs_state_lock);
@@ -174,6 +178,7 @@ static bool after(struct growth *g, CUresult r, CUdeviceptr ptr, uint64_t size)
 	bool fits = true;
 	if (!p->imported) {
 		uint64_t had = p->charged;
+		p->asked = fs_sub(p->asked, fs_round_up(size, 512));
 		if (p->flying > 0)
 			p->flying--;
 		fits = settle_one(p);

@@ -43,6 +43,7 @@ __attribute__((constructor)) static void on_load(void)
 static void start_over(void)
 {
 	fs_state_lock.word = 0;
+	fs_small_lock.word = 0;
 	fs_region_forked();
 	fs_table_forked();
 	fs_devices_forked();

@@ -245,8 +245,8 @@ bool machine_take(int v, uint64_t bytes)
 		usleep((useconds_t)pause);
 	lock();
 	struct gpu *g = &m->gpu[machine_index(v)];
-	if (g->size - g->used < bytes)
-		reap();
+	if (g->size - g->used < bytes || g->used + bytes > g->peak)
+		reap(); // the kernel frees at once what a dead process held
 	bool fits = g->size - g->used >= bytes;
 	if (fits) {
 		me()->used[machine_index(v)] += bytes;

@@ -190,3 +190,13 @@ func (ch *chooser) score(i int, cl *model.GPUClaim) int64 {
 func (ch *chooser) joins(n *model.LiveNode) bool {
 	return slices.ContainsFunc(ch.holds, func(h model.GPUHold) bool { return h.Milli < 1000 && n.GPUs[h.GPU].Booked.Pods > 0 })
 }
+
+// Serves says whether the GPUs of a choice made elsewhere may be handed out in
+// that way: shares only of GPUs that are shareable, and nothing of unhealthy
+// ones.
+func Serves(s *model.Shape, n *model.LiveNode, holds []model.GPUHold) bool {
+	return !slices.ContainsFunc(holds, func(h model.GPUHold) bool {
+		g := &n.GPUs[h.GPU]
+		return !g.Healthy || s.Claims[h.Claim].Kind != model.WholeGPU && (!g.Shareable || g.MemoryMiB == 0)
+	})
+}

@@ -56,8 +56,9 @@ type Cluster struct {
 	journal    []entry
 	touchLog   []int32
 	touchBase  uint64
-	// Scratch belongs to package topology.
-	Scratch any
+	// Scratch belongs to package topology, Packer to package place.
+	Scratch, Packer any
+	mixEpoch        uint64
 }
 
 // NewCluster returns an empty cluster.

@@ -70,6 +70,7 @@ func (c *Cluster) SetPod(p Pod) error {
 	live.Spec = &p
 	live.Shape = c.shapeOf(&p)
 	live.Shape.refs++
+	c.mixEpoch++
 	if len(c.terms) > 0 {
 		live.Matches = c.matchTerms(p.Labels)
 	}
@@ -103,6 +104,7 @@ func (c *Cluster) detach(p *LivePod) {
 		c.touchNode(n, false)
 	}
 	p.Shape.refs--
+	c.mixEpoch++
 	*p = LivePod{}
 }
 

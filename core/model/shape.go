@@ -80,6 +80,19 @@ func (c *Cluster) shapeOf(p *Pod) *Shape {
 	return s
 }
 
+// Mix calls f for every shape that pods have, with their number, in an order
+// that depends on the shapes alone.
+func (c *Cluster) Mix(f func(s *Shape, pods int)) {
+	for _, key := range sortedKeys(c.shapes) {
+		if s := c.shapes[key]; s.refs > 0 {
+			f(s, s.refs)
+		}
+	}
+}
+
+// MixEpoch changes whenever pods came, went or changed.
+func (c *Cluster) MixEpoch() uint64 { return c.mixEpoch }
+
 // shapeKey writes everything that makes pods differ for placement.
 func shapeKey(p *Pod) string {
 	var b strings.Builder

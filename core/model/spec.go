@@ -158,10 +158,13 @@ type SubGroup struct {
 // Spreading chooses between filling up and spreading out.
 type Spreading int8
 
-// Pack fills what is in use first; Spread takes what is freest first.
+// Pack fills what is in use first; Spread takes what is freest first. Fill, for
+// nodes that serve GPUs, takes what leaves GPUs most usable for the mix of pods
+// that there is; it then chooses the GPUs as well.
 const (
 	Pack Spreading = iota
 	Spread
+	Fill
 )
 
 // Workload is a gang or a single pod: what is placed, or waits, as a whole.

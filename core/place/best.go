@@ -132,7 +132,7 @@ func choose(c *model.Cluster, q Query, n *model.LiveNode, policy Policy) (Choice
 		}
 		now = now && aNow
 	}
-	holds, gpuNow, ok := fit.GPUs(s, n, policy.GPUs)
+	holds, gpuNow, ok := chooseGPUs(c, q.Pod, n, policy)
 	if !ok || q.Allow != nil && !q.Allow(n, holds) {
 		return Choice{}, false
 	}

@@ -11,6 +11,7 @@ type index struct {
 	built  bool
 	uses   int
 	layout uint64
+	mix    uint64
 	pos    uint64
 	size   int
 	keys   []uint64
@@ -20,7 +21,7 @@ type index struct {
 const buildAfter = 2
 
 // indices are a shape's trees by policy.
-type indices [4]index
+type indices [9]index
 
 func indexFor(s *model.Shape, policy Policy) *index {
 	all, ok := s.Cache.(*indices)
@@ -28,21 +29,25 @@ func indexFor(s *model.Shape, policy Policy) *index {
 		all = &indices{}
 		s.Cache = all
 	}
-	return &all[2*int(policy.Nodes&1)+int(policy.GPUs&1)]
+	return &all[3*int(policy.Nodes)+int(policy.GPUs)]
 }
 
 // refresh brings the tree up to date with the nodes touched since.
 func (x *index) refresh(c *model.Cluster, s *model.Shape, policy Policy) {
 	touched, pos, ok := c.TouchedSince(x.pos, x.layout)
 	nodes := c.NodeList()
-	if !x.built || !ok || len(touched) > 4*len(nodes) {
+	mix := uint64(0)
+	if policy.Nodes == model.Fill {
+		mix = packerOf(c).generation
+	}
+	if !x.built || !ok || mix != x.mix || len(touched) > 4*len(nodes) {
 		x.build(c, s, policy, nodes)
 	} else {
 		for _, i := range touched {
 			x.set(int(i), keyOf(c, s, nodes[i], policy))
 		}
 	}
-	x.pos, x.layout = pos, c.Layout()
+	x.pos, x.layout, x.mix = pos, c.Layout(), mix
 }
 
 func (x *index) build(c *model.Cluster, s *model.Shape, policy Policy, nodes []*model.LiveNode) {

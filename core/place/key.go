@@ -45,15 +45,20 @@ func keyOf(c *model.Cluster, s *model.Shape, n *model.LiveNode, policy Policy) u
 		return 0
 	}
 	key := uint64(keyFits)
-	if shared && policy.GPUs == model.Pack && c.Settings().PreferSharedGPUNodes {
-		key |= keyShared
-	}
 	if now {
 		key |= keyNow
 	}
 	gpu := wantsGPU(s)
 	if !gpu && len(n.GPUs) == 0 {
 		key |= keyPlain
+	}
+	if policy.Nodes == model.Fill {
+		if saved, ok := packerOf(c).saved(c, s, n); ok {
+			return key | saved<<rankBits | uint64(rankMask-n.Index)
+		}
+	}
+	if shared && policy.GPUs == model.Pack && c.Settings().PreferSharedGPUNodes {
+		key |= keyShared
 	}
 	key |= fullness(n, gpu && len(s.Claims) > 0, policy.Nodes) << rankBits
 	return key | uint64(rankMask-n.Index)

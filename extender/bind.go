@@ -119,20 +119,19 @@ func (s *Server) awaitGang(ctx context.Context, pod PodKey, workload string) err
 	defer stop()
 	started := time.Now()
 	err := s.gangs.pass(ctx, workload, func() bool {
-		view, known := s.ledger.Lookup(pod.UID)
-		return known && view.Gang.Ready()
+		ready, _, _ := s.ledger.GangReady(workload)
+		return ready
 	})
 	s.metrics.barrier.Observe(time.Since(started).Seconds())
 	if err == nil {
 		return nil
 	}
-	view, known := s.ledger.Lookup(pod.UID)
-	if !known {
-		return fmt.Errorf("pod %s (UID %s): %w", pod, pod.UID, ErrPodGone)
+	if cause := context.Cause(ctx); errors.Is(cause, ErrPodGone) {
+		return fmt.Errorf("pod %s (UID %s): %w", pod, pod.UID, cause)
 	}
-	g := view.Gang
+	_, have, need := s.ledger.GangReady(workload)
 	return fmt.Errorf("gang %s: %d of the %d members that must start together were ready to bind: %w; all of them try again",
-		workload, g.Assumed+g.Bound+g.Succeeded, g.Minimum, context.Cause(ctx))
+		workload, have, need, context.Cause(ctx))
 }
 
 // whileGangHolds ends ctx when the pod is gone, or when its gang has lost so

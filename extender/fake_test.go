@@ -90,6 +90,21 @@ func (l *fakeLedger) Lookup(uid string) (kube.PodView, bool) {
 	return view, true
 }
 
+func (l *fakeLedger) GangReady(workload string) (ready bool, have, need int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	need = 1
+	for _, m := range l.pods {
+		if m.Workload == workload {
+			need = m.Gang.Minimum
+			if m.Assumed || m.Bound {
+				have++
+			}
+		}
+	}
+	return have >= need, have, need
+}
+
 func (l *fakeLedger) Feasible(uid string, nodes []string) (ok []string, failed map[string]explain.Reason) {
 	failed = map[string]explain.Reason{}
 	l.mu.Lock()

@@ -33,6 +33,10 @@ type Ledger interface {
 	// Doubt tells that the binding may or may not exist: the pod stays assumed
 	// until it is read back.
 	Doubt(uid string)
+	// GangReady says whether the members of a workload that are assumed, bound
+	// or finished reach its minimum, in every sub-group, and how many of how
+	// many there are.
+	GangReady(workload string) (ready bool, have, need int)
 	// VictimsFor returns the plan's choice of victims for a pod: the node that
 	// they make room on and their UIDs; "" when the plan wants none.
 	VictimsFor(uid string) (node string, victims []string)

@@ -107,7 +107,7 @@ func (s *search) restoreOne(j *job, p *model.LivePod) bool {
 	if s.d.withinCapacity(&job{w: j.w, need: p.Charge}) != nil {
 		return false
 	}
-	if p.Home.Node != nil && s.goHome(p) {
+	if s.goBack(p) {
 		return true
 	}
 	if p.Home.Node != nil && (!s.moves || !j.w.Spec.Recreated) || j.constrained() {
@@ -117,14 +117,18 @@ func (s *search) restoreOne(j *job, p *model.LivePod) bool {
 	return pl.leaf([]*model.LivePod{p}, topology.Set{}) == nil
 }
 
-// goHome gives a pod the place back that it had.
-func (s *search) goHome(p *model.LivePod) bool {
+// goBack gives a pod the place back that it had before the search.
+func (s *search) goBack(p *model.LivePod) bool {
+	was := s.was[p]
+	if was.Node == nil {
+		return false
+	}
 	c := s.d.c
 	mark := c.Mark()
 	c.Move(p, model.Place{})
-	s.swapGPUs(p)
-	if _, later := fit.Again(c, p, p.Home.Node, p.Home.Held); later {
-		c.Move(p, p.Home)
+	s.swapGPUs(was)
+	if _, later := fit.Again(c, p, was.Node, was.Held); later {
+		c.Move(p, was)
 		return true
 	}
 	c.Undo(mark)
@@ -134,8 +138,8 @@ func (s *search) goHome(p *model.LivePod) bool {
 // swapGPUs lets the claimant use other whole GPUs of a node where those that
 // it took are a victim's own: they are all alike to it, and the victim need
 // not move.
-func (s *search) swapGPUs(victim *model.LivePod) {
-	n := victim.Home.Node
+func (s *search) swapGPUs(victim model.Place) {
+	n := victim.Node
 	for _, q := range s.j.tasks {
 		if q.Node != n || q.Phase != model.Awaiting || q.Shape.Shared {
 			continue
@@ -143,8 +147,8 @@ func (s *search) swapGPUs(victim *model.LivePod) {
 		held := slices.Clone(q.Held)
 		changed := false
 		for i, h := range held {
-			if holdsGPU(victim.Home.Held, h.GPU) {
-				if spare := spareGPU(n, victim.Home.Held, held); spare >= 0 {
+			if holdsGPU(victim.Held, h.GPU) {
+				if spare := spareGPU(n, victim.Held, held); spare >= 0 {
 					held[i].GPU, held[i].MiB, changed = spare, n.GPUs[spare].MemoryMiB, true
 				}
 			}

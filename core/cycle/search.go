@@ -38,7 +38,8 @@ type search struct {
 	units    []*unit // collected
 	onNode   map[*model.LiveNode][]*unit
 	taken    []*unit
-	trying   []*unit // what the present attempt evicted
+	was      map[*model.LivePod]model.Place // where evicted pods were
+	trying   []*unit                        // what the present attempt evicted
 	steps    int
 	collects int
 	again    []*unit // the last that helped, which may help on another node
@@ -272,6 +273,9 @@ func (s *search) split(u *unit) {
 
 // evict evicts the units that no disruption budget protects.
 func (s *search) evict(units []*unit) []*unit {
+	if s.was == nil {
+		s.was = map[*model.LivePod]model.Place{}
+	}
 	var out []*unit
 	for _, u := range units {
 		if budget := s.d.forbidden(u); budget != "" {
@@ -279,6 +283,9 @@ func (s *search) evict(units []*unit) []*unit {
 			continue
 		}
 		for _, p := range u.pods {
+			if _, known := s.was[p]; !known {
+				s.was[p] = p.Place
+			}
 			s.d.useBudgets(p, 1)
 			s.d.c.Evict(p)
 		}

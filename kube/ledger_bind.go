@@ -167,13 +167,6 @@ func (l *Ledger) GangReady(workload string) (ready bool, have, need int) {
 	if w == nil {
 		return false, 0, 1
 	}
-	l.flushWorkload(workload)
-	arrived := map[string]int{}
-	for _, e := range w.pods {
-		if e.holds() && !e.facts.deleting || e.state == stateReleased && e.facts.phase == corev1.PodSucceeded {
-			arrived[e.facts.pod.SubGroup]++
-			have++
-		}
-	}
-	return reached(w.spec, arrived), have, minimum(w.spec)
+	g := l.gang(w)
+	return g.Ready(), g.Assumed + g.Bound + g.Succeeded, g.Minimum
 }

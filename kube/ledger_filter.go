@@ -207,8 +207,7 @@ func (l *Ledger) view(e *entry) PodView {
 		Leaving:     f.deleting || f.terminal(),
 	}
 	if e.workload != nil {
-		v.Gang = e.workload.count()
-		v.Gang.Minimum = max(minimum(e.workload.spec), 1)
+		v.Gang = l.gang(e.workload)
 	}
 	switch {
 	case !v.Interested || v.Leaving:

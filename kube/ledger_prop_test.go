@@ -409,7 +409,6 @@ func TestConcurrentUse(t *testing.T) {
 					}
 				}
 				l.Lookup(uid)
-				l.GangReady("default/pod/" + uid)
 				l.VictimsFor(uid)
 				l.Decide()
 				l.Dump()

@@ -28,10 +28,10 @@ import (
 //
 //	node n1 gpus=2 mib=40960 [plugin=no] [served=no] [healthy=1] [gone]
 //	queue q [quota=4] [limit=4] [parent=p] [gone]
-//	podgroup g [min=2] [queue=q] [gone]
+//	podgroup g [min=2] [queue=q] [subs=(x,y) x=1 y=2] [gone]
 //	namespace ns [queue=q]
 //	budget b app=x allowed=0
-//	pod p [uid=u] [ns=default] [queue=q] [group=g] [gpu=1|slice=25|mem=20] [count=2]
+//	pod p [uid=u] [ns=default] [queue=q] [group=g] [sub=x] [gpu=1|slice=25|mem=20] [count=2]
 //	      [node=n1] [phase=Running] [gated] [othergate] [nominated=n1] [deleting]
 //	      [refused="message"] [owner=o] [priority=0] [assigned=<GPU>] [app=x] [nogpu]
 //	gone uid=u          the watch tells that a pod is gone
@@ -194,8 +194,8 @@ func (p *player) ask(cmd string, a args) (string, error) {
 		}
 		return printView(v), nil
 	case "gang":
-		ready, have, need := l.GangReady(a["workload"])
-		return fmt.Sprintf("ready=%v %d of %d", ready, have, need), nil
+		g := l.gang(l.workloads[a["workload"]])
+		return fmt.Sprintf("ready=%v %d of %d", g.Ready(), g.Assumed+g.Bound+g.Succeeded, g.Minimum), nil
 	case "unsettled":
 		return fmt.Sprint(l.Unsettled(settleAge)), nil
 	case "troubles":
@@ -310,6 +310,11 @@ func (p *player) podGroup(name string, a args) {
 	if a.has("min") {
 		n := int32(a.number("min", 1))
 		g.Spec.MinMember = &n
+	}
+	for _, name := range strings.Split(a["subs"], ",") {
+		if name != "" {
+			g.Spec.SubGroups = append(g.Spec.SubGroups, v1alpha1.SubGroup{Name: name, MinMember: new(int32(a.number(name, 1)))})
+		}
 	}
 	p.ledger.SetPodGroup(g)
 }

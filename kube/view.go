@@ -44,7 +44,14 @@ type GangView struct {
 	// Promised, Assumed and Bound members; each is counted once. Succeeded
 	// ones need no place any more.
 	Promised, Assumed, Bound, Succeeded int
+	// Uneven is true while some sub-group lacks members of its own, however
+	// many have arrived in all.
+	Uneven bool
 }
 
 // Held is the number of members that have a place or finished with success.
 func (g GangView) Held() int { return g.Promised + g.Assumed + g.Bound + g.Succeeded }
+
+// Ready is true if all members that must run together have arrived: they are
+// assumed, bound or finished.
+func (g GangView) Ready() bool { return g.Assumed+g.Bound+g.Succeeded >= g.Minimum && !g.Uneven }

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/model"
 )
@@ -232,4 +234,24 @@ func reachedBelow(children map[string][]model.SubGroup, parent string, required 
 		}
 	}
 	return enough >= required
+}
+
+// gang counts the workload's members against what must run together, in every
+// sub-group.
+func (l *Ledger) gang(w *workload) GangView {
+	l.flushWorkload(w.key)
+	delete(l.dirty, w.key)
+	g := w.count()
+	g.Minimum = max(minimum(w.spec), 1)
+	if len(w.spec.SubGroups) == 0 {
+		return g
+	}
+	arrived := map[string]int{}
+	for _, e := range w.pods {
+		if e.holds() && !e.facts.deleting || e.state == stateReleased && e.facts.phase == corev1.PodSucceeded {
+			arrived[e.facts.pod.SubGroup]++
+		}
+	}
+	g.Uneven = !reached(w.spec, arrived)
+	return g
 }

@@ -124,7 +124,7 @@ func TestJobSetIsAGangOfItsReplicatedJobs(t *testing.T) {
 		pods = append(pods, member(fmt.Sprintf("train-w%d", i), "workers", strconv.Itoa(i/3)))
 	}
 	f.create(pods...)
-	f.eventuallyWaits(15*time.Second, "train-w0", "6 of 7")
+	f.eventuallyWaits(15*time.Second, "train-w0", "gang default/jobset/train@", "1 pod is missing")
 	f.stays(6*time.Second, "train-", "the driver does not exist")
 	f.create(member("train-driver", "driver", "0"))
 	f.eventuallyBound(20*time.Second, "train-", 7)

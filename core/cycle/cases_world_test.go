@@ -242,7 +242,7 @@ func (w *world) leave() bool {
 		w.remove(uid)
 		spec, ok := w.c.Workload(p.Workload)
 		if ok && spec.Recreated && !w.replaced[uid] {
-			w.recreate(p.Workload)
+			w.recreateLike(p)
 		}
 		changed = true
 	}
@@ -253,6 +253,13 @@ func (w *world) recreate(workload string) *model.Pod {
 	j := w.jobs[workload]
 	j.node, j.age = "", 0
 	return w.makePod(j)
+}
+
+// recreateLike makes a pod of the same sub-group.
+func (w *world) recreateLike(old *model.Pod) *model.Pod {
+	p := w.recreate(old.Workload)
+	w.change(p.UID, func(p *model.Pod) { p.SubGroup = old.SubGroup })
+	return p
 }
 
 func (w *world) remove(uid string) {
@@ -282,7 +289,7 @@ func (w *world) evict(e cycle.Eviction) {
 	w.leaves[e.Pod] = w.now + grace
 	if e.MoveTo != nil {
 		w.replaced[e.Pod] = true
-		p := w.recreate(e.Workload)
+		p := w.recreateLike(w.pods[e.Pod])
 		to := *e.MoveTo
 		to.Pod = p.UID
 		w.change(p.UID, func(p *model.Pod) { p.State, p.Node, p.Held = model.Promised, to.Node, to.GPUs })

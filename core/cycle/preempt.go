@@ -102,7 +102,7 @@ func (s *search) outgrowsPromises() bool {
 	for _, u := range s.taken {
 		amount.AddTo(had, s.d.cost(u.pods))
 		for _, p := range u.pods {
-			promised = promised || p.Home.Phase != model.Started
+			promised = promised || p.Home.Phase == model.Awaiting
 		}
 	}
 	return promised && !amount.Fits(s.j.need, had)

@@ -44,6 +44,7 @@ type search struct {
 	collects int
 	again    []*unit // the last that helped, which may help on another node
 	blocked  string  // disruption budget that forbade something
+	refused  bool    // the last attempt found room and was not approved
 }
 
 // defaultSteps bounds the attempts of one search.
@@ -181,12 +182,24 @@ func (s *search) tryNodes(tasks []*model.LivePod, u *unit) bool {
 		if s.ahead {
 			s.target = n
 		}
-		if s.wouldFit(tasks[len(tasks)-1], n, units) && s.attempt(tasks, units) {
+		if s.tryUnits(tasks, n, units) {
+			s.again = []*unit{u}
+			return true
+		}
+		// What was refused together may be allowed alone: the units collected
+		// before may be those that it was refused for.
+		if s.refused && len(units) > 1 && s.tryUnits(tasks, n, []*unit{u}) {
 			s.again = []*unit{u}
 			return true
 		}
 	}
 	return false
+}
+
+// tryUnits attempts to take units on a node if a pod would fit there without.
+func (s *search) tryUnits(tasks []*model.LivePod, n *model.LiveNode, units []*unit) bool {
+	s.refused = false
+	return s.wouldFit(tasks[len(tasks)-1], n, units) && s.attempt(tasks, units)
 }
 
 // tightQueue says whether a node has room and only a limit of the claimant's
@@ -240,6 +253,7 @@ func (s *search) attempt(tasks []*model.LivePod, units []*unit) bool {
 	}
 	s.trying = units
 	if !s.approve(s.stillOut(units)) {
+		s.refused = true
 		return fail()
 	}
 	s.d.budgetUsed = used

@@ -38,7 +38,7 @@ func ParsePolicy(name string) (Policy, error) {
 }
 
 // fillPercent is how much fill counts beside remainders in ExpectedFill.
-const fillPercent = 70
+const fillPercent = 90
 
 // priceLimit caps how far demand may exceed supply in the price of a model.
 const priceLimit = 4

@@ -48,7 +48,7 @@ func checkExact(t *testing.T, m *machine, r *interceptor.Region, limit uint64) {
 	}
 }
 
-// TestRandomSequencesOfEightProcesses runs 10,000 sequences of about 20 random
+// TestRandomSequencesOfEightProcesses runs 10,000 sequences of 10 random
 // allocations and frees of every kind, by 8 processes of 2 threads, on one budget
 // that is always too small for all. Guards against HAMi #1181 (underflow) and
 // against leaks.

@@ -40,7 +40,7 @@ static struct span span_of(uint64_t ptr, uint64_t size, uint64_t page)
 
 // page_joined and page_left return the bytes to charge or to give back. A page
 // remembers how far it was ever filled: what lies behind is surely free. Only
-// blocks of up to half a page share pages on purpose.
+// plain blocks of up to half a page share on purpose; others leave no room.
 static uint64_t page_joined(uint64_t number, uint64_t filled, int dev, uint64_t page)
 {
 	struct fs_entry *e = fs_find(FS_PAGE, number);
@@ -62,11 +62,10 @@ static uint64_t page_left(uint64_t number, uint64_t page)
 	return page;
 }
 
-static uint64_t pages_taken(uint64_t ptr, uint64_t size, int dev, uint64_t page)
+static uint64_t pages_taken(uint64_t ptr, uint64_t size, bool small, int dev, uint64_t page)
 {
 	struct span s = span_of(ptr, size, page);
 	uint64_t n = s.own;
-	bool small = size <= page / 2;
 	if (s.shares_first)
 		n += page_joined(s.first, small && s.first == s.last ? ptr % page + size : page, dev, page);
 	if (s.shares_last)
@@ -147,7 +146,7 @@ static bool commit(struct request *q, uint64_t ptr, uint64_t size)
 		return true;
 	struct fs_entry e = {.kind = FS_LINEAR, .key = ptr, .size = size, .owner = (uint64_t)q->here.ctx, .dev = (int16_t)dev};
 	fs_lock(&fs_state_lock);
-	uint64_t taken = pages_taken(ptr, size, dev, fs_granularity(dev));
+	uint64_t taken = pages_taken(ptr, size, q->small, dev, fs_granularity(dev));
 	bool fits = taken <= q->reserved || fs_charge(dev, taken - q->reserved);
 	if (fits)
 		fits = fs_insert(&e) != NULL;

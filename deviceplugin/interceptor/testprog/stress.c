@@ -5,7 +5,7 @@
 //
 //   stress THREADS SEQUENCES SEED [die]
 //
-// A sequence is some twenty steps; at its end it frees all but, now and then,
+// A sequence is ten steps; at its end it frees all but, now and then,
 // one allocation. The program prints "done", waits for the end of its standard
 // input holding those, frees them and prints "ok". With die it kills itself in
 // the middle. Errors other than out of memory end it with status 1.
@@ -38,7 +38,7 @@ CUresult cuArrayCreate_v2(CUarray *, const CUDA_ARRAY_DESCRIPTOR *);
 CUresult cuArrayDestroy(CUarray);
 CUresult cuMemGetInfo_v2(size_t *, size_t *);
 
-enum { SLOTS = 12, STEPS = 20, KINDS = 5, PAGE = 2 << 20 };
+enum { SLOTS = 12, STEPS = 10, KINDS = 5, PAGE = 2 << 20 };
 
 struct held {
 	int kind; // 0: empty

@@ -68,6 +68,9 @@ func (c *claims) apply(w *scenario.Workload, p *scenario.Pod, out *model.Pod) {
 	}
 	for _, name := range names {
 		claim := c.byName[name]
+		if claim == nil {
+			claim = unlisted(name, requestOf(w, p), len(names))
+		}
 		if claim == nil || c.refused(claim, w) {
 			out.NodeTerms = [][]model.Requirement{{}}
 			return
@@ -86,6 +89,15 @@ func (c *claims) apply(w *scenario.Workload, p *scenario.Pod, out *model.Pod) {
 		}
 		out.Claims = append(out.Claims, model.GPUClaim{Name: name, Kind: model.WholeGPU, Count: max(claim.Count, 1)})
 	}
+}
+
+// unlisted claims are made from a template for the pod alone: the request says
+// how many GPUs they are for.
+func unlisted(name string, r *scenario.Request, claims int) *scenario.DRAClaim {
+	if r.DRAGPUs == 0 || claims > 1 {
+		return nil
+	}
+	return &scenario.DRAClaim{Name: name, DeviceClass: "gpu", Count: r.DRAGPUs}
 }
 
 // refused claims are shared ones of another queue, and those that have no

@@ -48,26 +48,21 @@ func (d *decider) consolidate() {
 // freeInPieces says whether what is free in the whole cluster would be enough
 // for a chunk if it were in one piece.
 func (d *decider) freeInPieces(j *job) bool {
-	var need, free int64
+	var need int64
 	for _, p := range j.tasks {
 		need += int64(d.c.LeastCharge(p.Shape)[model.AtGPU])
 	}
-	for _, n := range d.c.NodeList() {
-		if !n.Usable {
-			continue
-		}
-		for i := range n.GPUs {
-			if g := &n.GPUs[i]; g.Healthy {
-				free += max(0, 1000-g.Booked.Milli)
-			}
-		}
-		for r := range n.Cap {
-			if name := d.c.NodeResourceName(r); name != "" {
-				free += int64(model.MIGMilli(name)) * max(0, n.Cap[r]-n.Booked[r])
-			}
-		}
+	if mark := d.c.Mark(); !d.pieces.known || d.pieces.at != mark {
+		d.pieces.known, d.pieces.at, d.pieces.milli = true, mark, d.c.FreeMilli()
 	}
-	return need <= free
+	return need <= d.pieces.milli
+}
+
+// pieces is what is free in the whole cluster at a point of the what-if work.
+type pieces struct {
+	known bool
+	at    model.Mark
+	milli int64
 }
 
 // withinMoves checks the cap on moved workloads, exactly.

@@ -94,6 +94,7 @@ type decider struct {
 	// budgetUsed counts evictions per disruption budget.
 	budgetUsed []int
 	victims    *victimIndex
+	pieces     pieces
 	// progress says that a search made room in this round.
 	progress bool
 }

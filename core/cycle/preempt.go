@@ -114,7 +114,7 @@ func (s *search) outgrowsPromises() bool {
 func (d *decider) forEachClaimant(rule Rule, try func(j *job) outcome) {
 	var jobs []*job
 	for _, j := range d.backlog() {
-		if s := j.w.Spec; d.c.Now()-s.PendingSince < s.PreemptionDelay {
+		if s := j.w.Spec; d.c.Now()-s.PendingSince < s.PreemptionDelay || rule == RulePreempt && !d.outranks(j.w) {
 			continue
 		}
 		jobs = append(jobs, j)
@@ -140,6 +140,12 @@ func (d *decider) forEachClaimant(rule Rule, try func(j *job) outcome) {
 		}
 		w.done(false)
 	}
+}
+
+// outranks says whether a workload of lower priority runs in the queue of w.
+func (d *decider) outranks(w *model.LiveWorkload) bool {
+	vs := d.victimsOf(w.Queue)
+	return len(vs) > 0 && vs[0].key.Priority < w.Spec.Priority
 }
 
 // outcome is how a claimant fared.

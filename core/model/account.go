@@ -214,3 +214,26 @@ func (c *Cluster) chargeQueues(p *LivePod, sign int) {
 		}
 	}
 }
+
+// FreeMilli is what all usable nodes have free of GPUs, in thousandths, once
+// all that is being released is gone; MIG instances as they are charged.
+func (c *Cluster) FreeMilli() (free int64) {
+	mig := make([]int64, len(c.nodeRes))
+	for name, i := range c.nodeRes {
+		mig[i] = MIGMilli(name)
+	}
+	for _, n := range c.nodeList {
+		if !n.Usable {
+			continue
+		}
+		for i := range n.GPUs {
+			if g := &n.GPUs[i]; g.Healthy {
+				free += max(0, 1000-g.Booked.Milli)
+			}
+		}
+		for r, milli := range mig {
+			free += milli * max(0, n.Cap[r]-n.Booked[r])
+		}
+	}
+	return free
+}

@@ -40,12 +40,15 @@ type Job struct {
 // minimum before at it before above it, then older, then the lower key.
 // (docs/fairness.md J1 to J4.)
 func Jobs(a, b Job) int {
-	return cmp.Or(
-		cmp.Compare(b.Priority, a.Priority),
-		cmp.Compare(a.Fill, b.Fill),
-		cmp.Compare(a.CreatedAt, b.CreatedAt),
-		cmp.Compare(a.Key, b.Key),
-	)
+	switch {
+	case a.Priority != b.Priority:
+		return cmp.Compare(b.Priority, a.Priority)
+	case a.Fill != b.Fill:
+		return cmp.Compare(a.Fill, b.Fill)
+	case a.CreatedAt != b.CreatedAt:
+		return cmp.Compare(a.CreatedAt, b.CreatedAt)
+	}
+	return cmp.Compare(a.Key, b.Key)
 }
 
 // SubGroup is what orders a sub-group among its siblings.

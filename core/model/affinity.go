@@ -43,6 +43,30 @@ func (c *Cluster) affinityTerm(a PodAffinity) int {
 	return len(c.terms) - 1
 }
 
+// sweepTerms forgets rules that no shape has any more, once they are many.
+func (c *Cluster) sweepTerms() {
+	const slack = 64
+	used := map[int]bool{}
+	for _, s := range c.shapes {
+		for _, t := range s.Affinities {
+			used[t] = true
+		}
+	}
+	if len(c.terms) < slack+2*len(used) {
+		return
+	}
+	c.terms, c.termIndex, c.rematch = nil, map[string]int{}, true
+	for _, n := range c.nodes {
+		n.affinity = n.affinity[:0]
+	}
+	for _, key := range sortedKeys(c.shapes) {
+		s := c.shapes[key]
+		for i, a := range s.affinities {
+			s.Affinities[i] = c.affinityTerm(a)
+		}
+	}
+}
+
 // matchTerms lists the rules whose labels a pod has.
 func (c *Cluster) matchTerms(labels map[string]string) []int {
 	var out []int

@@ -177,6 +177,7 @@ func (c *Cluster) sweepShapes() {
 			c.shapesKept++
 		}
 	}
+	c.sweepTerms()
 }
 
 // Sets of workloads that decisions start from.

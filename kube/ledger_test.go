@@ -172,16 +172,7 @@ func (p *player) ask(cmd string, a args) (string, error) {
 	case "doubt":
 		l.Doubt(uid)
 	case "readback":
-		e := l.pods[uid]
-		if e == nil {
-			return "", fmt.Errorf("no pod %s", uid)
-		}
-		var pod *corev1.Pod
-		if !a.has("missing") {
-			pod = p.pods[uid].DeepCopy()
-			pod.Spec.NodeName = a["node"]
-		}
-		l.ReadBack(e.facts.ref, pod)
+		p.readBack(uid, a)
 	case "pardon":
 		l.Pardon(uid)
 	case "victims":
@@ -208,6 +199,19 @@ func (p *player) ask(cmd string, a args) (string, error) {
 		return "", fmt.Errorf("unknown command %q", cmd)
 	}
 	return p.holdings(), nil
+}
+
+// readBack answers for a pod as the API server would.
+func (p *player) readBack(uid string, a args) {
+	seen := p.pods[uid]
+	ref := PodRef{Namespace: seen.Namespace, Name: seen.Name, UID: uid}
+	if a.has("missing") {
+		p.ledger.ReadBack(ref, nil)
+		return
+	}
+	pod := seen.DeepCopy()
+	pod.Spec.NodeName = a["node"]
+	p.ledger.ReadBack(ref, pod)
 }
 
 // holdings prints every pod that has or waits for a place, and every GPU that

@@ -81,12 +81,7 @@ func (p *controlPlane) run(ctx context.Context) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	level := slog.LevelInfo
-	if p.verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	klog.SetSlogLogger(log) // client-go's own lines
+	log := p.logger()
 	config, err := p.restConfig()
 	if err != nil {
 		return err
@@ -95,50 +90,62 @@ func (p *controlPlane) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", p.listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	ledger := kube.NewLedger(p.config, time.Now, log, p.sources()...)
+	leader := &leadership{Ledger: ledger, standalone: !p.election.enabled}
 	watcher, err := kube.NewWatcher(ledger, client, dyn, log)
 	if err != nil {
 		return err
 	}
-	options := queuecontroller.Options{
-		Ledger: ledger, Client: client, Dynamic: dyn, Log: log, Registry: registry, Config: p.config,
-		BacklogNamespace: p.election.namespace,
-	}
-	if p.evictions {
-		options.Evictor = queuecontroller.APIEvictor{Client: client}
-	}
-	leader := &leadership{Ledger: ledger, standalone: !p.election.enabled}
-	options.Leads = leader.leads
-	controller, err := queuecontroller.New(options)
+	controller, err := queuecontroller.New(p.controllerOptions(leader, client, dyn, registry, log))
 	if err != nil {
 		return err
 	}
 	server, err := p.server(leader, client, registry, log)
 	if err != nil {
-		listener.Close()
 		return err
 	}
 	work, ctx := errgroup.WithContext(ctx)
 	if p.groupOwners {
 		grouper, err := p.grouper(config, dyn, ledger, log)
 		if err != nil {
-			listener.Close()
 			return err
 		}
 		watcher.UseGrouper(grouper)
 		work.Go(func() error { return grouper.Run(ctx) })
+	}
+	listener, err := net.Listen("tcp", p.listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
 	}
 	work.Go(func() error { return watcher.Run(ctx) })
 	work.Go(func() error { return serve(ctx, server, listener) })
 	work.Go(func() error { return p.election.run(ctx, client, leader, controller.Run, log) })
 	log.Info("control plane started", "listen", listener.Addr().String(), "tls", !p.insecureHTTP, "leaderElection", p.election.enabled)
 	return work.Wait()
+}
+
+// logger writes our lines and those of client-go.
+func (p *controlPlane) logger() *slog.Logger {
+	level := slog.LevelInfo
+	if p.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	klog.SetSlogLogger(log)
+	return log
+}
+
+func (p *controlPlane) controllerOptions(leader *leadership, client kubernetes.Interface, dyn dynamic.Interface, registry *prometheus.Registry, log *slog.Logger) queuecontroller.Options {
+	options := queuecontroller.Options{
+		Ledger: leader.Ledger, Client: client, Dynamic: dyn, Log: log, Registry: registry, Config: p.config,
+		BacklogNamespace: p.election.namespace, Leads: leader.leads,
+	}
+	if p.evictions {
+		options.Evictor = queuecontroller.APIEvictor{Client: client}
+	}
+	return options
 }
 
 // check refuses flags that contradict each other.

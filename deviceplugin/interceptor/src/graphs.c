@@ -64,8 +64,10 @@ void fs_graphs_reclaim(int dev)
 	CUresult (*trim)(CUdevice) = (CUresult(*)(CUdevice))fs_real[FS_cuDeviceGraphMemTrim];
 	if (dev < 0 || atomic_load(&fs_graphs_active) == 0 || trim == NULL)
 		return;
+	int mode = fs_aside();
 	trim(fs_ordinal_of(dev));
 	fs_graphs_settle(dev);
+	fs_aside_ends(mode);
 }
 
 // ---- The peak of a graph's allocation nodes.

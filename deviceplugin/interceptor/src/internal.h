@@ -152,6 +152,21 @@ bool fs_resolve_nvml(void);
 	if (unlikely(mode_ == FS_OFF))                                                \
 		return real args
 
+// While some thread captures a graph, a driver call of ours that the program did
+// not make could spoil the capture. Between these two it cannot.
+static inline int fs_aside(void)
+{
+	int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	if (HAS(cuThreadExchangeStreamCaptureMode))
+		CALL(cuThreadExchangeStreamCaptureMode)(&mode);
+	return mode;
+}
+static inline void fs_aside_ends(int mode)
+{
+	if (HAS(cuThreadExchangeStreamCaptureMode))
+		CALL(cuThreadExchangeStreamCaptureMode)(&mode);
+}
+
 // ---- device.c
 enum { FS_DEV_NONE = -1, FS_DEV_FOREIGN = -2 };
 struct fs_here {

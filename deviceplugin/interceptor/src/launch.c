@@ -166,14 +166,11 @@ static bool begin_run(struct run *g, CUcontext ctx, CUstream stream, bool per_th
 	return g->active;
 }
 
-// gate_open is called before a launch, and returns the device to hand to
-// gate_close after it, or FS_DEV_NONE where nothing is measured.
-static int gate_open(CUstream stream, bool per_thread)
+// admit waits for the container's turn and makes sure that a run is under way. It
+// returns the device if the launch belongs to that run, else FS_DEV_NONE.
+static int admit(struct fs_here here, CUstream stream, bool per_thread)
 {
-	struct fs_here here = fs_here();
 	int dev = here.dev;
-	if (dev < 0 || fs_compute_milli(dev) == 1000 || !HAS(cuEventElapsedTime) || fs_capturing(stream, per_thread))
-		return FS_DEV_NONE;
 	struct run *g = &runs[dev];
 	fs_lock(&run_lock[dev]);
 	if (g->active && CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY)
@@ -197,15 +194,29 @@ static int gate_open(CUstream stream, bool per_thread)
 	return measured ? dev : FS_DEV_NONE;
 }
 
+// gate_open is called before a launch, and returns the device to hand to
+// gate_close after it, or FS_DEV_NONE where nothing is measured.
+static int gate_open(CUstream stream, bool per_thread)
+{
+	struct fs_here here = fs_here();
+	if (here.dev < 0 || fs_compute_milli(here.dev) == 1000 || !HAS(cuEventElapsedTime) || fs_capturing(stream, per_thread))
+		return FS_DEV_NONE;
+	int mode = fs_aside(), dev = admit(here, stream, per_thread);
+	fs_aside_ends(mode);
+	return dev;
+}
+
 static void gate_close(int dev)
 {
 	if (dev < 0)
 		return;
+	int mode = fs_aside();
 	fs_lock(&run_lock[dev]);
 	runs[dev].launches++;
 	if (runs[dev].active && record(runs[dev].end, &runs[dev]) != CUDA_SUCCESS)
 		runs[dev].active = false;
 	fs_unlock(&run_lock[dev]);
+	fs_aside_ends(mode);
 }
 
 #define LAUNCH(sym, params, args, stream_, per_thread)                \

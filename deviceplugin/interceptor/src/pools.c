@@ -90,6 +90,7 @@ void fs_pools_reclaim(int dev)
 	CUresult (*trim)(CUmemoryPool, size_t) = (CUresult(*)(CUmemoryPool, size_t))fs_real[FS_cuMemPoolTrimTo];
 	if (atomic_load(&fs_pools_active) == 0 || trim == NULL)
 		return;
+	int mode = fs_aside();
 	fs_lock(&fs_state_lock);
 	for (int i = 0; i < MAX_POOLS; i++) {
 		struct pool *p = &pools[i];
@@ -99,6 +100,7 @@ void fs_pools_reclaim(int dev)
 		settle_one(p);
 	}
 	fs_unlock(&fs_state_lock);
+	fs_aside_ends(mode);
 }
 
 bool fs_capturing(CUstream stream, bool per_thread)

@@ -58,16 +58,40 @@ API CUresult cuStreamIsCapturing_ptsz(CUstream s, int *status) { return cuStream
 
 CUresult cuGraphCreate(CUgraph *g, unsigned int flags);
 
+// A capture in global mode (0) is spoilt by calls on events that a thread makes
+// without having relaxed its mode, as in the driver.
+static int captures;
+static bool spoilt;
+static __thread int capture_mode;
+
+API CUresult cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	int old = capture_mode;
+	capture_mode = *mode;
+	*mode = old;
+	return CUDA_SUCCESS;
+}
+
+static bool spoils(void)
+{
+	if (captures > 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+		spoilt = true;
+	return captures > 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
 API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 {
-	(void)mode;
+	captures += mode == 0;
 	return cuGraphCreate((CUgraph *)&stream_of(stream)->capture, 0);
 }
 API CUresult cuStreamEndCapture(CUstream stream, CUgraph *out)
 {
 	*out = stream_of(stream)->capture;
 	stream_of(stream)->capture = NULL;
-	return CUDA_SUCCESS;
+	captures = captures > 0 ? captures - 1 : 0;
+	bool bad = spoilt;
+	spoilt = false;
+	return bad ? 901 : CUDA_SUCCESS; // capture invalidated
 }
 
 static void sleep_until(uint64_t then)
@@ -121,6 +145,8 @@ API CUresult cuEventCreate(CUevent *out, unsigned int flags)
 	(void)flags;
 	if (current() == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (spoils())
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	*out = calloc(1, sizeof(struct event));
 	return CUDA_SUCCESS;
 }
@@ -144,6 +170,8 @@ API CUresult cuEventRecord_ptsz(CUevent e, CUstream s) { return cuEventRecord(e,
 API CUresult cuEventQuery(CUevent event)
 {
 	struct event *e = event;
+	if (spoils())
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return e->recorded && e->time > machine_now() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 API CUresult cuEventSynchronize(CUevent event)

@@ -260,13 +260,23 @@ CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 	CUresult (*const groups[])(int, char **, struct outcome *, bool *) = {graphs, contexts, queries};
 	for (int i = 0; i < 3; i++) {
 		*known = true;
-		CUresult r = groups[i](argc, argv, o, known);
+		CUresult done = groups[i](argc, argv, o, known);
 		if (*known)
-			return r;
+			return done;
 	}
+	CUresult r = CUDA_SUCCESS;
 	*known = true;
 	if (IS("busy"))
 		return busy(argc, argv);
+	if (IS("busy-on")) { // MICROSECONDS TIMES STREAM
+		char name[32];
+		CUfunction k;
+		snprintf(name, sizeof name, "busy_%s", argv[1]);
+		f.cuModuleGetFunction(&k, NULL, name);
+		for (uint64_t i = 0; i < NUM(2) && r == CUDA_SUCCESS; i++)
+			r = f.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, PTR(3), NULL, NULL);
+		return r;
+	}
 	if (IS("threads"))
 		return threads(argc, argv, o);
 	if (IS("sleep")) {

@@ -62,7 +62,9 @@ type Resolver struct {
 	mu    sync.Mutex
 	pods  map[string]*subject // by UID
 	names map[string]string   // namespace/name → UID
-	kinds map[schema.GroupKind]*kindWatch
+	// namespaces are the pods, by UID, of each namespace.
+	namespaces map[string]map[string]bool
+	kinds      map[schema.GroupKind]*kindWatch
 	// dependents are the pods, by UID, that an object decides about, by the
 	// object's UID or its keyOf.
 	dependents map[string]map[string]bool
@@ -106,7 +108,7 @@ func NewResolver(o Options) *Resolver {
 	}
 	return &Resolver{
 		options: o,
-		pods:    map[string]*subject{}, names: map[string]string{},
+		pods:    map[string]*subject{}, names: map[string]string{}, namespaces: map[string]map[string]bool{},
 		kinds:      map[schema.GroupKind]*kindWatch{},
 		dependents: map[string]map[string]bool{},
 		groups:     map[string]*shared{}, pending: map[string]bool{},
@@ -159,6 +161,7 @@ func (r *Resolver) Observe(pod *corev1.Pod) {
 		}
 		s = &subject{since: r.options.Clock()}
 		r.pods[uid], r.names[name] = s, uid
+		put(r.namespaces, pod.Namespace, uid)
 	}
 	s.pod, s.concerns = pod, concerns
 	r.look(uid)
@@ -184,6 +187,7 @@ func (r *Resolver) forget(uid string) {
 		delete(k.waiting, uid)
 	}
 	delete(r.pods, uid)
+	drop(r.namespaces, s.pod.Namespace, uid)
 	if name := s.pod.Namespace + "/" + s.pod.Name; r.names[name] == uid {
 		delete(r.names, name)
 	}
@@ -194,10 +198,8 @@ func (r *Resolver) forget(uid string) {
 func (r *Resolver) Reconsider(namespace string) {
 	r.mu.Lock()
 	pods := map[string]*corev1.Pod{}
-	for uid, s := range r.pods {
-		if s.pod.Namespace == namespace {
-			pods[uid] = s.pod
-		}
+	for uid := range r.namespaces[namespace] {
+		pods[uid] = r.pods[uid].pod
 	}
 	r.mu.Unlock()
 	for uid, pod := range pods {
@@ -296,6 +298,12 @@ func (r *Resolver) look(uid string) {
 			"pod", s.pod.Namespace+"/"+s.pod.Name, "missing", found.missing)
 	}
 	m := r.options.Rules.Membership(s.pod, found.group, found.owners)
+	if m.Waits != nil && s.told != nil {
+		// What runs stays the gang that it was while its owner made sense.
+		kept := *s.told
+		kept.Waits = m.Waits
+		m = kept
+	}
 	r.say(uid, s, &m)
 	r.settled(uid)
 }
@@ -329,4 +337,19 @@ func (r *Resolver) say(uid string, s *subject, m *kube.Membership) {
 	}
 	s.told = m
 	r.options.Ledger.SetMembership(uid, m)
+}
+
+// put and drop keep a set of pods, by UID, for each key.
+func put(sets map[string]map[string]bool, key, uid string) {
+	if sets[key] == nil {
+		sets[key] = map[string]bool{}
+	}
+	sets[key][uid] = true
+}
+
+func drop(sets map[string]map[string]bool, key, uid string) {
+	delete(sets[key], uid)
+	if len(sets[key]) == 0 {
+		delete(sets, key)
+	}
 }

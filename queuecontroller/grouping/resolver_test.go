@@ -34,7 +34,8 @@ import (
 type books struct {
 	mu       sync.Mutex
 	said     map[string]string // by UID, as show writes it; missing is nothing
-	ignored  map[string]bool   // namespaces that concern nobody
+	last     map[string]*kube.Membership
+	ignored  map[string]bool // namespaces that concern nobody
 	synced   bool
 	sharedBy map[*kube.Group]int
 }
@@ -46,7 +47,7 @@ func (b *books) SetMembership(uid string, m *kube.Membership) {
 		delete(b.said, uid)
 		return
 	}
-	b.said[uid] = show(*m)
+	b.said[uid], b.last[uid] = show(*m), m
 	b.sharedBy[m.Group]++
 }
 
@@ -138,7 +139,7 @@ func newRig(t *testing.T, hold time.Duration) *rig {
 	kinds := &discovery{RESTMapper: mapper, hidden: map[schema.GroupKind]bool{}}
 	r := &rig{
 		t: t, discovery: kinds,
-		books:    &books{said: map[string]string{}, ignored: map[string]bool{}, sharedBy: map[*kube.Group]int{}},
+		books:    &books{said: map[string]string{}, last: map[string]*kube.Membership{}, ignored: map[string]bool{}, sharedBy: map[*kube.Group]int{}},
 		dyn:      dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists),
 		metadata: metadatafake.NewSimpleMetadataClient(scheme),
 	}
@@ -259,6 +260,23 @@ func TestTheMinimumFollowsTheOwner(t *testing.T) {
 	r.eventually(uid, `"minMember":3`)
 }
 
+func TestARunningGangStaysOneWhenItsOwnerMakesNoSense(t *testing.T) {
+	r := newRig(t, time.Minute)
+	r.put(fmt.Sprintf(trainSet, 2))
+	uid := r.observe("a", "JobSet", "train", "js", ofTrain)
+	r.eventually(uid, `"minMember":2`)
+	r.put(fmt.Sprintf(trainSet, -1))
+	r.eventually(uid, "InvalidRequest: JobSet team/train: spec.replicatedJobs[0].template.spec.parallelism is -1, must be a whole number from 0 to 100000")
+	r.books.mu.Lock()
+	gang := r.last[uid].Group
+	r.books.mu.Unlock()
+	if gang == nil || gang.Key != "team/jobset/train@js" {
+		t.Errorf("the gang is now %+v", gang)
+	}
+	r.put(fmt.Sprintf(trainSet, 3))
+	r.eventually(uid, "team/jobset/train@js", `"minMember":3`)
+}
+
 func TestWhatAnOwnerSaidHoldsWhenItIsGone(t *testing.T) {
 	r := newRig(t, time.Millisecond)
 	u := r.put(fmt.Sprintf(trainSet, 2))
@@ -371,7 +389,7 @@ func TestAnotherPodOfTheSameName(t *testing.T) {
 	r.Forget("later")
 	r.Resolver.mu.Lock()
 	defer r.Resolver.mu.Unlock()
-	if len(r.pods)+len(r.names)+len(r.dependents)+len(r.groups)+len(r.pending) != 0 {
+	if len(r.pods)+len(r.names)+len(r.namespaces)+len(r.dependents)+len(r.groups)+len(r.pending) != 0 {
 		t.Errorf("after the last pod is gone there is left: pods %v, names %v, dependents %v, gangs %v, pending %v",
 			r.pods, r.names, r.dependents, r.groups, r.pending)
 	}

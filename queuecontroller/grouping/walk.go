@@ -169,19 +169,13 @@ func (r *Resolver) watchOf(uid string, kind schema.GroupKind, version string) *k
 }
 
 func (r *Resolver) link(uid string, s *subject, object string) {
-	if r.dependents[object] == nil {
-		r.dependents[object] = map[string]bool{}
-	}
-	r.dependents[object][uid] = true
+	put(r.dependents, object, uid)
 	s.objects = append(s.objects, object)
 }
 
 func (r *Resolver) unlink(uid string, s *subject) {
 	for _, object := range s.objects {
-		delete(r.dependents[object], uid)
-		if len(r.dependents[object]) == 0 {
-			delete(r.dependents, object)
-		}
+		drop(r.dependents, object, uid)
 	}
 	s.objects = s.objects[:0]
 }

@@ -107,6 +107,25 @@ func devices(ctx context.Context, socket string) ([]Devices, error) {
 	return out, nil
 }
 
+// Allocatable counts the devices of a resource that a kubelet would hand out.
+func Allocatable(ctx context.Context, socket, resource string) (n int, err error) {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	all, err := podresources.NewPodResourcesListerClient(conn).GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range all.Devices {
+		if d.ResourceName == resource {
+			n += len(d.DeviceIds)
+		}
+	}
+	return n, nil
+}
+
 func ours(resource string) bool {
 	switch resource {
 	case v1alpha1.ResourceWholeGPU, v1alpha1.ResourceGPUSlice, v1alpha1.ResourceGPUMemory:

@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/test/check"
 	"github.com/fairslice/fairslice/test/stack"
 )
 
@@ -53,9 +55,25 @@ func TestPluginRestartedUnderRunningPods(t *testing.T) {
 	f.eventuallyIs(60*time.Second, corev1.PodRunning, "old")
 	f.must(f.Kill(node.Plugin()))
 	f.must(f.Restart(f.ctx, node.Plugin()))
+	f.registeredAgain()
 	f.create(pod("new", sleeper, stack.Slice(50)))
 	f.eventuallyIs(90*time.Second, corev1.PodRunning, "new")
 	f.told("old", "main")
 	f.told("new", "main")
 	f.consistent()
+}
+
+// registeredAgain waits until the kubelet has the device plugin's devices back.
+// A pod that is bound while they are away is refused by the kubelet, which is for
+// its controller to mend.
+func (f fixture) registeredAgain() {
+	f.t.Helper()
+	f.eventually(30*time.Second, func() string {
+		healthy, err := check.Allocatable(f.ctx, node.PodResourcesSocket(), v1alpha1.ResourceGPUSlice)
+		f.must(err)
+		if healthy == 0 {
+			return "the kubelet has no healthy slices"
+		}
+		return ""
+	})
 }

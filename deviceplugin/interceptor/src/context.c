@@ -25,6 +25,28 @@ static void context_noted(CUcontext ctx, int dev, uint64_t bytes)
 		fs_give(dev, bytes); // another thread was first
 }
 
+static _Atomic(CUcontext) last_seen;
+
+// fs_context_seen catches contexts that were made past us: the runtime makes the
+// primary one through a private table. It exists, so it is charged in any case.
+void fs_context_seen(CUcontext ctx, int dev)
+{
+	if (likely(atomic_load_explicit(&last_seen, memory_order_relaxed) == ctx))
+		return;
+	fs_lock(&fs_state_lock);
+	bool known = fs_find(FS_CONTEXT, (uint64_t)(uintptr_t)ctx) != NULL;
+	fs_unlock(&fs_state_lock);
+	if (!known) {
+		uint64_t bytes = fs_context_bytes(dev);
+		if (!fs_take(dev, bytes))
+			fs_charge_anyway(dev, bytes);
+		context_noted(ctx, dev, bytes);
+	}
+	atomic_store(&last_seen, ctx);
+}
+
+void fs_contexts_forked(void) { atomic_store(&last_seen, NULL); }
+
 static bool primary_active(CUdevice ordinal)
 {
 	unsigned int flags = 0;
@@ -65,6 +87,7 @@ static void primary_ended(CUdevice ordinal)
 		return;
 	fs_lock(&fs_state_lock);
 	bool known = fs_remove_any(of_device, &dev, &old);
+	atomic_store(&last_seen, NULL); // the address may come again
 	fs_unlock(&fs_state_lock);
 	if (known) {
 		fs_give(dev, old.bytes);
@@ -119,6 +142,7 @@ CONTEXT_CREATE(cuCtxCreate_v4, (CUcontext *ctx, void *params, unsigned int flags
 static CUresult destroyed(CUresult r, CUcontext ctx)
 {
 	if (r == CUDA_SUCCESS) {
+		atomic_store(&last_seen, NULL);
 		fs_context_gone(ctx, true);
 		fs_pools_settle();
 	}

@@ -198,6 +198,8 @@ CUresult fs_graph_before(CUgraphExec exec, const char *call);
 void fs_graph_after(CUgraphExec exec);
 void fs_pins_dropped(uint64_t owner);
 void fs_context_gone(CUcontext ctx, bool with_overhead);
+void fs_context_seen(CUcontext ctx, int dev);
+void fs_contexts_forked(void);
 bool fs_capturing(CUstream stream, bool per_thread);
 void fs_throttle_forked(void);
 

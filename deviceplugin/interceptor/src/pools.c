@@ -350,24 +350,6 @@ FS_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute_, void
 	return r;
 }
 
-FS_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
-{
-	FS_ENTER(cuDeviceGetMemPool, (pool, dev));
-	CUresult r = real(pool, dev);
-	if (r == CUDA_SUCCESS)
-		note(*pool, fs_device_of(dev), false);
-	return r;
-}
-
-FS_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice dev)
-{
-	FS_ENTER(cuDeviceGetDefaultMemPool, (pool, dev));
-	CUresult r = real(pool, dev);
-	if (r == CUDA_SUCCESS)
-		note(*pool, fs_device_of(dev), false);
-	return r;
-}
-
 static int device_of_place(const CUmemLocation *where, int type)
 {
 	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED && (fs_region_flags() & FS_FLAG_MANAGED_FREE))
@@ -375,23 +357,19 @@ static int device_of_place(const CUmemLocation *where, int type)
 	return fs_device_of_location(where);
 }
 
-FS_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *where, int type)
-{
-	FS_ENTER(cuMemGetMemPool, (pool, where, type));
-	CUresult r = real(pool, where, type);
-	if (r == CUDA_SUCCESS)
-		note(*pool, device_of_place(where, type), false);
-	return r;
-}
-
-FS_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *where, int type)
-{
-	FS_ENTER(cuMemGetDefaultMemPool, (pool, where, type));
-	CUresult r = real(pool, where, type);
-	if (r == CUDA_SUCCESS)
-		note(*pool, device_of_place(where, type), false);
-	return r;
-}
+#define GET_POOL(sym, params, args, dev)                \
+	FS_EXPORT CUresult sym params                   \
+	{                                               \
+		FS_ENTER(sym, args);                    \
+		CUresult r = real args;                 \
+		if (r == CUDA_SUCCESS)                  \
+			note(*pool, dev, false);        \
+		return r;                               \
+	}
+GET_POOL(cuDeviceGetMemPool, (CUmemoryPool *pool, CUdevice ordinal), (pool, ordinal), fs_device_of(ordinal))
+GET_POOL(cuDeviceGetDefaultMemPool, (CUmemoryPool *pool, CUdevice ordinal), (pool, ordinal), fs_device_of(ordinal))
+GET_POOL(cuMemGetMemPool, (CUmemoryPool *pool, CUmemLocation *where, int type), (pool, where, type), device_of_place(where, type))
+GET_POOL(cuMemGetDefaultMemPool, (CUmemoryPool *pool, CUmemLocation *where, int type), (pool, where, type), device_of_place(where, type))
 
 FS_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *handle, int type, unsigned long long flags)
 {

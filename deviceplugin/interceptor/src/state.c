@@ -49,6 +49,7 @@ static void start_over(void)
 	fs_devices_forked();
 	fs_pools_forked();
 	fs_graphs_forked();
+	fs_contexts_forked();
 	fs_throttle_forked();
 }
 

@@ -88,6 +88,7 @@ CUresult cuMemAlloc(CUdeviceptr_v1 *, unsigned int);
 CUresult cuMemFree(CUdeviceptr_v1);
 CUresult cuMemGetInfo(unsigned int *, unsigned int *);
 CUresult cuDeviceTotalMem(unsigned int *, CUdevice);
+CUresult cuGetExportTable(const void **, const CUuuid *);
 CUresult cuGetProcAddress_v2(const char *, void **, int, uint64_t, int *);
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int, nvmlDevice_t *);
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t, nvmlMemory_t *);

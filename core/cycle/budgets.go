@@ -5,16 +5,20 @@ package cycle
 
 import "github.com/fairslice/fairslice/core/model"
 
-// forbidden names a disruption budget that does not allow a unit to be
-// evicted, "" if all do.
-func (d *decider) forbidden(u *unit) string {
+// forbidden names a disruption budget that does not allow units to be evicted
+// together, "" if all do.
+func (d *decider) forbidden(units []*unit) string {
 	if len(d.budgetUsed) == 0 {
 		return ""
 	}
 	need := map[int]int{}
-	for _, p := range u.pods {
-		for _, b := range d.c.BudgetsOf(p.Spec.UID) {
-			need[b]++
+	for _, u := range units {
+		for _, p := range u.pods {
+			if disrupts(p) {
+				for _, b := range d.c.BudgetsOf(p.Spec.UID) {
+					need[b]++
+				}
+			}
 		}
 	}
 	worst := -1
@@ -29,21 +33,25 @@ func (d *decider) forbidden(u *unit) string {
 	return d.c.Budgets()[worst].Key
 }
 
-// useBudgets counts an eviction, or takes it back.
-func (d *decider) useBudgets(p *model.LivePod, by int) {
-	if len(d.budgetUsed) == 0 {
+// disrupts says whether taking a pod's place is an eviction: it holds it, and
+// not only by a promise or since this cycle.
+func disrupts(p *model.LivePod) bool { return p.Home.Phase == model.Started }
+
+// useBudgets counts an eviction.
+func (d *decider) useBudgets(p *model.LivePod) {
+	if len(d.budgetUsed) == 0 || !disrupts(p) {
 		return
 	}
 	for _, b := range d.c.BudgetsOf(p.Spec.UID) {
-		d.budgetUsed[b] += by
+		d.budgetUsed[b]++
 	}
 }
 
 // chargeBudgets counts the pods of a unit that will really be evicted.
 func (d *decider) chargeBudgets(u *unit) {
 	for _, p := range u.pods {
-		if p.Home.Phase == model.Started && (p.Phase != model.Started || p.From != nil) {
-			d.useBudgets(p, 1)
+		if p.Phase != model.Started || p.From != nil {
+			d.useBudgets(p)
 		}
 	}
 }

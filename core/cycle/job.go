@@ -24,6 +24,8 @@ type job struct {
 	// missing members, when the minimum cannot be reached with the pods there
 	// are.
 	missing int
+	// version of the workload that the tasks were worked out for.
+	version uint64
 	// fixed tasks were given and are not worked out again.
 	fixed bool
 	// lenient jobs are content with fewer pods than their minimum.
@@ -42,7 +44,7 @@ func waiting(p *model.LivePod) bool {
 func (d *decider) refresh(j *job, free available) {
 	w := j.w
 	j.key = order.Job{Priority: w.Spec.Priority, Fill: fill(w), CreatedAt: w.Spec.CreatedAt, Key: w.Spec.Key}
-	if j.fixed {
+	if j.version = w.Version; j.fixed {
 		return
 	}
 	j.tasks, j.missing = j.tasks[:0], 0

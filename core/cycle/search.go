@@ -38,6 +38,7 @@ type search struct {
 	units    []*unit // collected
 	onNode   map[*model.LiveNode][]*unit
 	taken    []*unit
+	surplus  map[*model.LiveWorkload][]*unit
 	was      map[*model.LivePod]model.Place // where evicted pods were
 	trying   []*unit                        // what the present attempt evicted
 	steps    int
@@ -137,6 +138,12 @@ func (s *search) limit() int {
 
 func (s *search) collect(u *unit) {
 	s.units = append(s.units, u)
+	if !u.core {
+		if s.surplus == nil {
+			s.surplus = map[*model.LiveWorkload][]*unit{}
+		}
+		s.surplus[u.w] = append(s.surplus[u.w], u)
+	}
 	for _, n := range unitNodes(u) {
 		s.onNode[n] = append(s.onNode[n], u)
 	}
@@ -285,27 +292,52 @@ func (s *search) split(u *unit) {
 	u.pods, u.taken = back, len(back) == 0
 }
 
-// evict evicts the units that no disruption budget protects.
+// evict evicts units, except those that a disruption budget protects.
 func (s *search) evict(units []*unit) []*unit {
 	if s.was == nil {
 		s.was = map[*model.LivePod]model.Place{}
 	}
 	var out []*unit
 	for _, u := range units {
-		if budget := s.d.forbidden(u); budget != "" {
+		if slices.Contains(out, u) {
+			continue
+		}
+		bundle := s.bundle(u)
+		if budget := s.d.forbidden(bundle); budget != "" {
 			s.blocked = budget
 			continue
 		}
-		for _, p := range u.pods {
-			if _, known := s.was[p]; !known {
-				s.was[p] = p.Place
-			}
-			s.d.useBudgets(p, 1)
-			s.d.c.Evict(p)
+		for _, b := range bundle {
+			s.evictUnit(b)
 		}
-		out = append(out, u)
+		out = append(out, bundle...)
 	}
 	return out
+}
+
+// bundle is a unit and, if it is a core, what else was collected of the same
+// workload and is not taken: nothing of it stays without its core.
+func (s *search) bundle(u *unit) []*unit {
+	out := []*unit{u}
+	if !u.core {
+		return out
+	}
+	for _, more := range s.surplus[u.w] {
+		if !more.taken && more != u && more.pods[0].Phase.Active() {
+			out = append(out, more)
+		}
+	}
+	return out
+}
+
+func (s *search) evictUnit(u *unit) {
+	for _, p := range u.pods {
+		if _, known := s.was[p]; !known {
+			s.was[p] = p.Place
+		}
+		s.d.useBudgets(p)
+		s.d.c.Evict(p)
+	}
 }
 
 // stillOut lists the parts of units that found no room at all.

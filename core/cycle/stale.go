@@ -42,11 +42,11 @@ func (d *decider) evictStale(w *model.LiveWorkload, group int, grace int64) {
 			u.pods = append(u.pods, p)
 		}
 	}
-	if len(u.pods) == 0 || d.forbidden(u) != "" {
+	if len(u.pods) == 0 || d.forbidden([]*unit{u}) != "" {
 		return
 	}
 	for _, p := range u.pods {
-		d.useBudgets(p, 1)
+		d.useBudgets(p)
 		d.c.Evict(p)
 		d.evicted[p] = &verdict{rule: RuleStaleGang, reason: explain.Stale(w.Spec.Key, w.Groups[group].Name, len(u.pods), grace)}
 	}

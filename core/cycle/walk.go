@@ -97,18 +97,19 @@ func (n *walkNode) empty() bool { return len(n.jobs) == 0 && len(n.children.node
 // next returns the job whose turn it is, nil at the end. done must be called
 // before the next one.
 func (w *walk) next() *job {
-	if len(w.roots.nodes) == 0 {
-		return nil
-	}
-	w.path = append(w.path[:0], w.roots.nodes[0])
-	for {
-		n := w.path[len(w.path)-1]
-		if len(n.jobs) > 0 {
-			w.top = n.jobs[0]
+	for len(w.roots.nodes) > 0 {
+		w.path = append(w.path[:0], w.roots.nodes[0])
+		n := w.roots.nodes[0]
+		for len(n.jobs) == 0 {
+			n = n.children.nodes[0]
+			w.path = append(w.path, n)
+		}
+		if w.top = n.jobs[0]; w.top.fixed || w.top.version == w.top.w.Version {
 			return w.top
 		}
-		w.path = append(w.path, n.children.nodes[0])
+		w.done(true) // others took or gave places meanwhile: it asks for something else
 	}
+	return nil
 }
 
 // done takes the job out, or with again puts it back with its next chunk, and

@@ -43,7 +43,7 @@ func (s *search) growTo(start model.Mark, tasks []*model.LivePod) bool {
 		return true
 	}
 	s.d.c.Undo(start)
-	s.units, s.onNode = nil, map[*model.LiveNode][]*unit{}
+	s.units, s.surplus, s.onNode = nil, nil, map[*model.LiveNode][]*unit{}
 	s.stream = s.restart()
 	for u := s.stream.next(); u != nil; u = s.stream.next() {
 		if u = without(u, known); u == nil {

@@ -86,6 +86,7 @@ func (w *LiveWorkload) countGroups() {
 
 // count keeps the counters of a pod's group.
 func (w *LiveWorkload) count(p *LivePod, by int) {
+	w.Version++
 	if p.Phase.Active() {
 		w.Active += by
 	}

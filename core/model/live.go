@@ -149,6 +149,8 @@ type LiveWorkload struct {
 	Pending, Gated int
 	// Active counts pods that book room.
 	Active int
+	// Version changes whenever a pod gets or loses its place.
+	Version uint64
 
 	key     string
 	all     []*LivePod

@@ -51,11 +51,16 @@ func run(ctx context.Context) error {
 	}
 	announce(list)
 	step("creating 3 queues, a pod group and %d pods", len(list))
-	refusals, err := submit(ctx, s, list)
+	told := map[string]string{}
+	refusals, err := submit(ctx, s, list, func(refusals map[string]string) {
+		if v, err := look(ctx, s); err == nil {
+			tell(v, list, refusals, told)
+		}
+	})
 	if err != nil {
 		return err
 	}
-	v, wrong, err := settle(ctx, s, list, refusals)
+	v, wrong, err := settle(ctx, s, list, refusals, told)
 	if err != nil {
 		return err
 	}
@@ -89,9 +94,8 @@ func announce(list []item) {
 
 // settle watches until everything is as announced or the limit is over, and
 // tells each change.
-func settle(ctx context.Context, s *stack.Stack, list []item, refusals map[string]string) (view, []string, error) {
+func settle(ctx context.Context, s *stack.Stack, list []item, refusals, told map[string]string) (view, []string, error) {
 	limit := time.Now().Add(settleLimit)
-	told := map[string]string{}
 	for {
 		v, err := look(ctx, s)
 		if err != nil {

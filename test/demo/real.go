@@ -21,7 +21,7 @@ import (
 
 const (
 	realNode = "real"
-	realPod  = "container"
+	realPod  = "in-container"
 )
 
 // startRealNode adds a node with a kubelet, containerd and the device plugin,

@@ -83,7 +83,8 @@ func items() []item {
 		})
 }
 
-func submit(ctx context.Context, s *stack.Stack, list []item) (map[string]string, error) {
+// submit creates everything, and calls each after each pod.
+func submit(ctx context.Context, s *stack.Stack, list []item, each func(refusals map[string]string)) (map[string]string, error) {
 	for _, q := range queues() {
 		if err := s.CreateQueue(ctx, q.name, q.spec); err != nil {
 			return nil, fmt.Errorf("queue %s: %w", q.name, err)
@@ -98,6 +99,7 @@ func submit(ctx context.Context, s *stack.Stack, list []item) (map[string]string
 		if _, err := s.CreatePod(ctx, it.pod); err != nil {
 			refusals[it.pod.Name] = err.Error()
 		}
+		each(refusals)
 	}
 	return refusals, nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,26 @@ func TestJobWithMinMemberStartsWhole(t *testing.T) {
 		return ""
 	})
 	f.stays(6*time.Second, "sweep-", "there is room for 7 of 8")
+	f.must(f.Kill(stack.ControlPlane))
+	f.must(f.Restart(f.ctx, stack.ControlPlane))
+	f.stays(4*time.Second, "sweep-", "there is room for 7 of 8 after a restart")
+
+	annotate := func(least string) {
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationMinMember, least)
+		_, err := jobs.Patch(f.ctx, "sweep", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		f.must(err)
+	}
+	annotate("nine")
+	f.eventually(10*time.Second, func() string {
+		for name, p := range f.pods() {
+			if strings.HasPrefix(name, "sweep-") && !strings.Contains(reason(p), `"nine"`) {
+				return fmt.Sprintf("pod %s waits with %q", name, reason(p))
+			}
+		}
+		return ""
+	})
+	annotate("7")
+	f.eventuallyBound(20*time.Second, "sweep-", 7)
 	f.must(f.Client.CoreV1().Pods(metav1.NamespaceDefault).Delete(f.ctx, "blocker", metav1.DeleteOptions{}))
 	f.eventuallyBound(20*time.Second, "sweep-", 8)
 	f.consistent()

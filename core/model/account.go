@@ -24,6 +24,9 @@ func (c *Cluster) nodeResource(name string) int {
 	return i
 }
 
+// NodeResources is the length of node vectors.
+func (c *Cluster) NodeResources() int { return len(c.nodeRes) }
+
 // NodeResourceName is the name behind an index of node vectors.
 func (c *Cluster) NodeResourceName(i int) string {
 	for name, at := range c.nodeRes {

@@ -195,9 +195,10 @@ func (c *Cluster) claimMilli(cl GPUClaim, largest bool) int64 {
 }
 
 // MilliOfMemory is the part of a GPU, in thousandths, that MiB of its memory
-// stand for: rounded down, so that what fits by memory fits by compute.
+// stand for: rounded down, so that what fits by memory fits by compute, and at
+// most all of it.
 func MilliOfMemory(mib, gpuMiB int64) int64 {
-	return max(1, mib*1000/max(1, gpuMiB))
+	return min(max(1, mib*1000/max(1, gpuMiB)), 1000)
 }
 
 // MemoryOfMilli is the memory in MiB that goes with thousandths of a GPU.

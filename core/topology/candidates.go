@@ -95,10 +95,7 @@ type surveyed struct {
 }
 
 func survey(c *model.Cluster, t *Tree, tasks []*model.LivePod, nodes []*model.LiveNode) *surveyed {
-	width := 0
-	if all := c.NodeList(); len(all) > 0 {
-		width = len(all[0].Cap)
-	}
+	width := c.NodeResources()
 	s := &surveyed{tree: t, demand: demandOf(c, tasks, width), supplies: make([]supply, len(t.domains)), sorted: map[*Domain][]*Domain{}}
 	for i := range s.supplies {
 		s.supplies[i] = supply{make([]int64, width+1), make([]int, len(s.demand.shapes))}

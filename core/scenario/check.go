@@ -121,7 +121,27 @@ func (n *Node) check(path string) error {
 		notNegative(path+".maxPods", n.MaxPods),
 		counts(path+".migProfiles", n.MIGProfiles),
 		counts(path+".other", n.Other),
+		n.checkGPUs(path),
 	)
+}
+
+// checkGPUs wants the list alone, IDs that differ, and memory that can be.
+func (n *Node) checkGPUs(path string) error {
+	if len(n.GPUList) == 0 {
+		return nil
+	}
+	if n.GPUs > 0 || n.DRAGPUs > 0 {
+		return at(path, errors.New("gpuList and gpus, or draGpus, exclude each other"))
+	}
+	seen := names{}
+	for i := range n.GPUList {
+		g := &n.GPUList[i]
+		gpuPath := fmt.Sprintf("%s.gpuList[%d]", path, i)
+		if err := errors.Join(seen.add(gpuPath, g.ID), notNegative(gpuPath+".memoryMiB", &g.MemoryMiB)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func notNegative(path string, value *int64) error {

@@ -12,6 +12,9 @@ import (
 	"github.com/fairslice/fairslice/core/amount"
 )
 
+// operators of a Requirement.
+var operators = []string{"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}
+
 const unlimited = amount.Unlimited
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -86,6 +89,21 @@ func (p *Pod) check(path string, nodes names) error {
 		}
 		if !nodes[p.Node] {
 			return at(path+".node", fmt.Errorf("names node %s, which does not exist", p.Node))
+		}
+	}
+	for i, c := range p.Claims {
+		claimPath := fmt.Sprintf("%s.claims[%d]", path, i)
+		err := errors.Join(within(claimPath+".count", c.Count, 1, maxNodeGPUs), within(claimPath+".milli", c.Milli, 0, milliPerGPU),
+			notNegative(claimPath+".memoryMiB", &c.MemoryMiB))
+		if err != nil {
+			return err
+		}
+	}
+	for i, term := range p.NodeTerms {
+		for j, r := range term {
+			if err := oneOf(fmt.Sprintf("%s.nodeTerms[%d][%d].op", path, i, j), r.Op, operators); err != nil {
+				return err
+			}
 		}
 	}
 	if p.Request != nil {

@@ -36,6 +36,8 @@ type Node struct {
 	// GPUMemoryMiB of one GPU; absent is 100.
 	GPUMemoryMiB *int64 `json:"gpuMemoryMiB,omitempty"`
 	GPUModel     string `json:"gpuModel,omitempty"`
+	// GPUList in place of GPUs, GPUMemoryMiB and GPUModel tells GPUs apart.
+	GPUList []GPU `json:"gpuList,omitempty"`
 	// CPUMilli, MemoryMiB and MaxPods; absent is 20 million, 20·10⁹ bytes, 110.
 	CPUMilli  *int64            `json:"cpuMilli,omitempty"`
 	MemoryMiB *Bytes            `json:"memoryMiB,omitempty"`
@@ -49,6 +51,16 @@ type Node struct {
 	MIGStrategy string           `json:"migStrategy,omitempty"`
 	MIGProfiles map[string]int64 `json:"migProfiles,omitempty"`
 	Isolation   int              `json:"isolation,omitempty"`
+}
+
+// GPU is one GPU of a node.
+type GPU struct {
+	ID        string `json:"id"`
+	Model     string `json:"model,omitempty"`
+	MemoryMiB int64  `json:"memoryMiB,omitempty"`
+	// Unhealthy GPUs take nothing new; those with WholeOnly no shares.
+	Unhealthy bool `json:"unhealthy,omitempty"`
+	WholeOnly bool `json:"wholeOnly,omitempty"`
 }
 
 // Taint repels pods without a matching toleration.
@@ -171,8 +183,26 @@ type Request struct {
 	Other     map[string]int64 `json:"other,omitempty"`
 }
 
-// HeldGPU is the exact part of a GPU that a pod holds.
+// Claim is what one container of a pod asks of Count GPUs: Milli thousandths
+// or MemoryMiB of each, all of it if both are 0.
+type Claim struct {
+	Name      string `json:"name"`
+	Count     int    `json:"count"`
+	Milli     int64  `json:"milli,omitempty"`
+	MemoryMiB int64  `json:"memoryMiB,omitempty"`
+}
+
+// Requirement is a condition on node labels; Op is In, NotIn, Exists,
+// DoesNotExist, Gt or Lt.
+type Requirement struct {
+	Key    string   `json:"key"`
+	Op     string   `json:"op"`
+	Values []string `json:"values,omitempty"`
+}
+
+// HeldGPU is the exact part of a GPU that a pod, or one claim of it, holds.
 type HeldGPU struct {
+	Claim     string `json:"claim,omitempty"`
 	GPU       string `json:"gpu"`
 	Milli     int64  `json:"milli"`
 	MemoryMiB int64  `json:"memoryMiB"`
@@ -182,6 +212,8 @@ type HeldGPU struct {
 type PodAffinity struct {
 	MatchLabels map[string]string `json:"matchLabels"`
 	TopologyKey string            `json:"topologyKey"`
+	// Anti is for the list Affinities.
+	Anti bool `json:"anti,omitempty"`
 }
 
 // Pod is one pod of a workload.
@@ -203,10 +235,17 @@ type Pod struct {
 	Labels          map[string]string `json:"labels,omitempty"`
 	PodAffinity     *PodAffinity      `json:"podAffinity,omitempty"`
 	PodAntiAffinity *PodAffinity      `json:"podAntiAffinity,omitempty"`
-	MinIsolation    int               `json:"minIsolation,omitempty"`
-	NominatedNode   string            `json:"nominatedNode,omitempty"`
-	Leader          bool              `json:"leader,omitempty"`
-	OrderPriority   *int              `json:"orderPriority,omitempty"`
+	// Affinities are further ones; NodeTerms further alternatives, in one of
+	// which every requirement must hold.
+	Affinities    []PodAffinity   `json:"affinities,omitempty"`
+	NodeTerms     [][]Requirement `json:"nodeTerms,omitempty"`
+	ExcludedNodes []string        `json:"excludedNodes,omitempty"`
+	// Claims in place of the request's GPUs.
+	Claims        []Claim `json:"claims,omitempty"`
+	MinIsolation  int     `json:"minIsolation,omitempty"`
+	NominatedNode string  `json:"nominatedNode,omitempty"`
+	Leader        bool    `json:"leader,omitempty"`
+	OrderPriority *int    `json:"orderPriority,omitempty"`
 	// LegacyMIG pods took their instance by annotation and are never placed.
 	LegacyMIG              bool              `json:"legacyMig,omitempty"`
 	ResourceClaims         []string          `json:"resourceClaims,omitempty"`

@@ -67,6 +67,9 @@ func toNode(n *scenario.Node) model.Node {
 	if n.DRAGPUs > 0 {
 		out.Labels[draLabel] = "true"
 	}
+	for _, g := range n.GPUList {
+		out.GPUs = append(out.GPUs, model.GPU{ID: g.ID, Model: g.Model, MemoryMiB: g.MemoryMiB, Healthy: !g.Unhealthy, Shareable: !g.WholeOnly})
+	}
 	for i := range n.GPUs + n.DRAGPUs {
 		out.GPUs = append(out.GPUs, model.GPU{
 			ID: strconv.Itoa(i), Model: n.GPUModel, MemoryMiB: nodeGPUMemory(n),
@@ -199,7 +202,27 @@ func toPod(w *scenario.Workload, p *scenario.Pod) model.Pod {
 	if a := p.PodAntiAffinity; a != nil {
 		out.Affinities = append(out.Affinities, model.PodAffinity{MatchLabels: a.MatchLabels, TopologyKey: a.TopologyKey, Anti: true})
 	}
-	out.NodeTerms = toNodeTerms(p)
+	for _, a := range p.Affinities {
+		out.Affinities = append(out.Affinities, model.PodAffinity{MatchLabels: a.MatchLabels, TopologyKey: a.TopologyKey, Anti: a.Anti})
+	}
+	out.NodeTerms, out.ExcludedNodes = toNodeTerms(p), p.ExcludedNodes
+	if len(p.Claims) > 0 {
+		out.Claims = nil
+	}
+	for _, c := range p.Claims {
+		out.Claims = append(out.Claims, toClaim(c))
+	}
+	return out
+}
+
+func toClaim(c scenario.Claim) model.GPUClaim {
+	out := model.GPUClaim{Name: c.Name, Count: c.Count, Milli: c.Milli, MemoryMiB: c.MemoryMiB}
+	switch {
+	case c.Milli > 0:
+		out.Kind = model.GPUSlice
+	case c.MemoryMiB > 0:
+		out.Kind = model.GPUMemory
+	}
 	return out
 }
 
@@ -210,17 +233,24 @@ func toNodeTerms(p *scenario.Pod) [][]model.Requirement {
 	if p.LegacyMIG {
 		return [][]model.Requirement{{}}
 	}
+	var terms [][]model.Requirement
+	for _, term := range p.NodeTerms {
+		all := make([]model.Requirement, 0, len(term))
+		for _, r := range term {
+			all = append(all, model.Requirement{Key: r.Key, Op: model.Operator(r.Op), Values: r.Values})
+		}
+		terms = append(terms, all)
+	}
 	var selector []model.Requirement
 	for _, key := range sortedKeys(p.NodeSelector) {
 		selector = append(selector, model.Requirement{Key: key, Op: model.OpIn, Values: []string{p.NodeSelector[key]}})
 	}
 	if len(p.NodeAffinity) == 0 {
-		if selector == nil {
-			return nil
+		if selector != nil {
+			terms = append(terms, selector)
 		}
-		return [][]model.Requirement{selector}
+		return terms
 	}
-	var terms [][]model.Requirement
 	for _, key := range []string{model.FieldNodeName, affinityLabel} {
 		terms = append(terms, append(slices.Clone(selector), model.Requirement{Key: key, Op: model.OpIn, Values: p.NodeAffinity}))
 	}

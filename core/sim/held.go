@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -56,7 +57,7 @@ func (p *pod) groups() []string {
 
 func (b *booking) exact(p *pod, held []scenario.HeldGPU) {
 	for _, h := range held {
-		p.model.Held = append(p.model.Held, model.HeldGPU{Claim: p.model.Claims[0].Name, GPU: h.GPU, Milli: h.Milli, MemoryMiB: h.MemoryMiB})
+		p.model.Held = append(p.model.Held, model.HeldGPU{Claim: cmp.Or(h.Claim, p.model.Claims[0].Name), GPU: h.GPU, Milli: h.Milli, MemoryMiB: h.MemoryMiB})
 		b.taken[h.GPU] = true
 		b.milli[h.GPU] += h.Milli
 	}

@@ -141,7 +141,7 @@ func (p *placing) leaf(tasks []*model.LivePod, set topology.Set) *explain.Reason
 	memo := !p.later && set.Nodes == nil && p.sameShape(tasks)
 	if memo {
 		if h, ok := p.d.hopeless[tasks[0].Shape]; ok && len(tasks) >= h.pods {
-			return h.shortage.of(p.d, p.j, len(tasks))
+			return h.reason(p.d, p.j)
 		}
 	}
 	for i, t := range tasks {
@@ -149,11 +149,11 @@ func (p *placing) leaf(tasks []*model.LivePod, set topology.Set) *explain.Reason
 			if reason != &noNode || p.later {
 				return reason
 			}
-			short := p.d.noRoom(t, i, set)
+			h := hopelessness{len(tasks), p.d.noRoom(t, i, set), map[int]*explain.Reason{}}
 			if memo {
-				p.d.hopeless[t.Shape] = hopelessness{len(tasks), short}
+				p.d.hopeless[t.Shape] = h
 			}
-			return short.of(p.d, p.j, len(tasks))
+			return h.reason(p.d, p.j)
 		}
 	}
 	return nil

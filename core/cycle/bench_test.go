@@ -6,7 +6,9 @@ package cycle_test
 import (
 	"fmt"
 	"runtime"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fairslice/fairslice/core/amount"
 	"github.com/fairslice/fairslice/core/cycle"
@@ -99,11 +101,23 @@ func (f *fixture) decide(b *testing.B, check func(p cycle.Plan) error) {
 	b.Helper()
 	f.c.Settle()
 	b.ReportAllocs()
+	before := cpuTime(b)
 	for b.Loop() {
 		if err := check(cycle.Decide(f.c)); err != nil {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N)/1e6, "cpu-ms/op")
+}
+
+// cpuTime is what this process has used of the processors, which, unlike the
+// clock, says something on a machine that others use as well.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func exactly(placed, evicted int) func(cycle.Plan) error {

@@ -41,6 +41,7 @@ func DecideActions(c *model.Cluster, actions ...Action) Plan {
 	d := &decider{
 		c: c, t: c.Accounts(), settings: c.Settings(), start: c.Mark(),
 		reasons: map[*model.LiveWorkload]*explain.Reason{}, evicted: map[*model.LivePod]*verdict{}, won: map[*model.LiveWorkload]bool{},
+		jobs: map[*model.LiveWorkload]*job{}, atShare: map[shareNote]*explain.Reason{},
 		hopeless: map[*model.Shape]hopelessness{}, budgetUsed: make([]int, len(c.Budgets())),
 	}
 	fairshare.Divide(d.t, d.settings.UsageFactor)
@@ -94,7 +95,12 @@ type decider struct {
 	// budgetUsed counts evictions per disruption budget.
 	budgetUsed []int
 	victims    *victimIndex
-	pieces     pieces
+	// jobs are the backlog's, kept over the actions.
+	jobs map[*model.LiveWorkload]*job
+	// atShare are reasons that say that a queue may not reclaim, by the reason
+	// that they add to.
+	atShare map[shareNote]*explain.Reason
+	pieces  pieces
 	// progress says that a search made room in this round.
 	progress bool
 }
@@ -111,6 +117,17 @@ type verdict struct {
 type hopelessness struct {
 	pods     int
 	shortage shortage
+	words    map[int]*explain.Reason // by size of the chunk
+}
+
+// reason words the shortage for a chunk of some size; jobs of one shape and
+// size share it.
+func (h hopelessness) reason(d *decider, j *job) *explain.Reason {
+	n := len(j.tasks)
+	if h.words[n] == nil {
+		h.words[n] = h.shortage.of(d, j, n)
+	}
+	return h.words[n]
 }
 
 // backlog lists the jobs with pods to place whose queue is a leaf.
@@ -123,7 +140,12 @@ func (d *decider) backlog() []*job {
 				continue
 			}
 			seen[w] = true
-			jobs = append(jobs, &job{w: w})
+			j := d.jobs[w]
+			if j == nil {
+				j = &job{w: w, kept: true}
+				d.jobs[w] = j
+			}
+			jobs = append(jobs, j)
 		}
 	}
 	return jobs

@@ -28,6 +28,9 @@ type job struct {
 	version uint64
 	// fixed tasks were given and are not worked out again.
 	fixed bool
+	// kept jobs serve several walks: what was worked out for a version of the
+	// workload stays.
+	kept bool
 	// lenient jobs are content with fewer pods than their minimum.
 	lenient bool
 }
@@ -43,6 +46,9 @@ func waiting(p *model.LivePod) bool {
 // refresh works out the next chunk of a job.
 func (d *decider) refresh(j *job, free available) {
 	w := j.w
+	if j.kept && j.need != nil && j.version == w.Version {
+		return
+	}
 	j.key = order.Job{Priority: w.Spec.Priority, Fill: fill(w), CreatedAt: w.Spec.CreatedAt, Key: w.Spec.Key}
 	if j.version = w.Version; j.fixed {
 		return

@@ -46,16 +46,30 @@ func (d *decider) noteShare(j *job) {
 	if old == nil || old.Code != explain.NoNodeFits && old.Code != explain.GangDoesNotFit {
 		return
 	}
+	note := shareNote{old, j.w.Queue}
+	if d.atShare[note] == nil {
+		d.atShare[note] = d.shareReason(j, old)
+	}
+	d.reasons[j.w] = d.atShare[note]
+}
+
+// shareNote is a reason that a queue's share adds to.
+type shareNote struct {
+	reason *explain.Reason
+	queue  int
+}
+
+func (d *decider) shareReason(j *job, old *explain.Reason) *explain.Reason {
 	q := &d.t.Queues[j.w.Queue]
 	for r, need := range j.need {
 		if order.Counts(r, j.need) && q.Allocated[r].Add(need) > q.FairShare[r] {
 			with := *old
 			with.Message += "; " + explain.AtShare(q.Name, d.t.Resources[r], q.Allocated[r], q.FairShare[r])
 			with.Queue = q.Name
-			d.reasons[j.w] = &with
-			return
+			return &with
 		}
 	}
+	return old
 }
 
 func (d *decider) reclaimSearch(j *job, permission *reclaim.Permission) *search {

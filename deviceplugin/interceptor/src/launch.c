@@ -26,6 +26,7 @@ struct run {
 	bool per_thread;
 	CUevent begin, end;
 	uint64_t since;   // when it began
+	uint64_t idle;    // of that, before its first launch: the GPU had nothing to do
 	uint32_t launches;
 	uint64_t each;    // what a launch took on average in the run before; 0 unknown
 	uint64_t paid;    // busy time paid for so far: in advance, and while waiting
@@ -104,7 +105,7 @@ static void finish(int dev, struct run *g)
 {
 	float ms = 0;
 	if (CALL(cuEventElapsedTime)(&ms, g->begin, g->end) == CUDA_SUCCESS && ms > 0) {
-		uint64_t busy = (uint64_t)((double)ms * 1e6);
+		uint64_t busy = fs_sub((uint64_t)((double)ms * 1e6), g->idle);
 		atomic_fetch_add(&fs_device_state(dev)->busy_ns, busy);
 		correct(dev, busy, g->paid);
 		g->each = busy / (g->launches ? g->launches : 1) + 1;
@@ -120,7 +121,8 @@ static void wait_for_run(int dev, struct run *g)
 	while (CALL(cuEventQuery)(g->end) == CUDA_ERROR_NOT_READY) {
 		nap(POLL_NS);
 		waited = now_ns() - began;
-		if (waited < PATIENCE_NS)
+		// Asked once more: it may be us who slept for so long.
+		if (waited < PATIENCE_NS || CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY)
 			continue;
 		uint64_t fresh = fs_sub(now_ns() - g->since, g->paid);
 		g->paid += fresh;
@@ -161,6 +163,7 @@ static bool begin_run(struct run *g, CUcontext ctx, CUstream stream, bool per_th
 	g->per_thread = per_thread;
 	g->paid = paid;
 	g->launches = 0;
+	g->idle = 0;
 	g->since = now_ns();
 	g->active = record(g->begin, g) == CUDA_SUCCESS;
 	return g->active;
@@ -203,6 +206,12 @@ static int gate_open(CUstream stream, bool per_thread)
 		return FS_DEV_NONE;
 	int mode = fs_aside(), dev = admit(here, stream, per_thread);
 	fs_aside_ends(mode);
+	if (dev < 0)
+		return dev;
+	fs_lock(&run_lock[dev]);
+	if (runs[dev].launches == 0)
+		runs[dev].idle = now_ns() - runs[dev].since;
+	fs_unlock(&run_lock[dev]);
 	return dev;
 }
 

@@ -19,7 +19,7 @@ IMAGE_TOOL ?= $(shell command -v docker || command -v podman || command -v build
 # say TEXT: what comes next and how long it takes on two cores.
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help build interceptor test race fuzz e2e demo bench lint generate verify images clean prerequisites root
+.PHONY: help build interceptor test race fuzz e2e demo bench packing lint generate verify images clean prerequisites root
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ demo: prerequisites ## a shared GPU cluster on this machine, to watch (DEMO_EXIT
 bench: prerequisites ## benchmarks of decisions and of the extender's data path
 	$(call say,running benchmarks (about 5 min))
 	go test -run '^$$' -bench . -benchmem -timeout 30m $(BENCHFLAGS) ./core/... ./kube/... ./extender/...
+
+packing: prerequisites ## how well GPUs are packed, on the openb traces in FAIRSLICE_TRACE_DIR
+	$(call say,replaying every trace ten times (about 5 min))
+	test/packing/replay.sh
 
 lint: prerequisites $(GOLANGCI_LINT) ## style, vet and the project's own rules
 	$(call say,checking style and rules (about 2 min))

@@ -268,6 +268,7 @@ func (s *search) attempt(tasks []*model.LivePod, units []*unit) bool {
 		s.d.chargeBudgets(u)
 		if slices.ContainsFunc(u.pods, placedNow) {
 			s.d.startPromised(u.w) // it may have another place that is free
+			s.d.holdBackGang(u.w)
 		}
 		s.split(u)
 	}

@@ -53,6 +53,11 @@ type Library interface {
 	Watch(ctx context.Context, report func(Event)) error
 	// Probe is nil if the GPU answers and asks for no reset.
 	Probe(uuid string) error
+	// Memory of one GPU now.
+	Memory(uuid string) (Memory, error)
+	// Processes that use memory of one GPU, or of one MIG instance, by PID. An error
+	// means that nothing is known, never that there are none.
+	Processes(uuid string) ([]Process, error)
 	// Simulated says that there is no hardware behind it.
 	Simulated() bool
 	// Close releases the library.

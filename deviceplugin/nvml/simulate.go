@@ -24,9 +24,10 @@ type Simulation struct {
 }
 
 type simulatedCard struct {
-	device *server.Device
-	lost   bool
-	action nvml.DeviceGpuRecoveryAction
+	device    *server.Device
+	lost      bool
+	action    nvml.DeviceGpuRecoveryAction
+	processes simulatedProcesses
 }
 
 // Simulate builds the machine that the profile describes. The UUIDs derive from
@@ -76,18 +77,20 @@ func (s *Simulation) add(d *server.Device, g ProfileGPU, n int, uuid string) {
 		if s.isLost(c) {
 			return nvml.Memory{}, nvml.ERROR_GPU_IS_LOST
 		}
-		used := uint64(g.UsedMiB+g.ReservedMiB) * mib
+		used := uint64(g.UsedMiB+g.ReservedMiB)*mib + s.usedBy(c)
 		return nvml.Memory{Total: uint64(g.MemoryMiB) * mib, Used: used, Free: uint64(g.MemoryMiB)*mib - used}, nvml.SUCCESS
 	}
 	d.GetMemoryInfo_v2Func = func() (nvml.Memory_v2, nvml.Return) {
 		if s.isLost(c) {
 			return nvml.Memory_v2{}, nvml.ERROR_GPU_IS_LOST
 		}
+		used := uint64(g.UsedMiB)*mib + s.usedBy(c)
 		return nvml.Memory_v2{
-			Total: uint64(g.MemoryMiB) * mib, Reserved: uint64(g.ReservedMiB) * mib, Used: uint64(g.UsedMiB) * mib,
-			Free: uint64(g.MemoryMiB-g.ReservedMiB-g.UsedMiB) * mib,
+			Total: uint64(g.MemoryMiB) * mib, Reserved: uint64(g.ReservedMiB) * mib, Used: used,
+			Free: uint64(g.MemoryMiB-g.ReservedMiB)*mib - used,
 		}, nvml.SUCCESS
 	}
+	s.addProcesses(c)
 	d.GetNumaNodeIdFunc = func() (int, nvml.Return) {
 		switch len(g.NUMA) {
 		case 0:

@@ -1,0 +1,111 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nvml
+
+import (
+	"slices"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// ListedIn names a list of processes that a driver keeps.
+type ListedIn int
+
+// The lists.
+const (
+	Compute ListedIn = iota
+	Graphics
+	MPS
+	Detailed
+)
+
+// SimulatedProcess is an entry in one or more lists of a simulated card.
+type SimulatedProcess struct {
+	PID     uint32
+	UsedMiB uint64
+	// Unknown reports ~0 instead of UsedMiB.
+	Unknown bool
+	// In names the lists; none means Compute.
+	In []ListedIn
+}
+
+type simulatedProcesses struct {
+	entries []SimulatedProcess
+	refusal nvml.Return // SUCCESS unless the driver lists nothing
+}
+
+// SetProcesses replaces what uses the card at the index.
+func (s *Simulation) SetProcesses(index int, processes ...SimulatedProcess) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cards[index].processes.entries = slices.Clone(processes)
+}
+
+// SetUnlisted lets the card at the index refuse to list its processes, or not.
+func (s *Simulation) SetUnlisted(index int, unlisted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cards[index].processes.refusal = nvml.SUCCESS
+	if unlisted {
+		s.cards[index].processes.refusal = nvml.ERROR_NOT_SUPPORTED
+	}
+}
+
+// usedBy sums the processes, once each.
+func (s *Simulation) usedBy(c *simulatedCard) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum, seen := uint64(0), map[uint32]bool{}
+	for _, p := range c.processes.entries {
+		if !seen[p.PID] {
+			sum += p.UsedMiB << 20
+		}
+		seen[p.PID] = true
+	}
+	return sum
+}
+
+func (s *Simulation) addProcesses(c *simulatedCard) {
+	list := func(l ListedIn) func() ([]nvml.ProcessInfo, nvml.Return) {
+		return func() ([]nvml.ProcessInfo, nvml.Return) { return s.list(c, l) }
+	}
+	c.device.GetComputeRunningProcessesFunc = list(Compute)
+	c.device.GetGraphicsRunningProcessesFunc = list(Graphics)
+	c.device.GetMPSComputeRunningProcessesFunc = list(MPS)
+	c.device.GetRunningProcessDetailListFunc = func() (nvml.ProcessDetailList, nvml.Return) {
+		entries, ret := s.list(c, Detailed)
+		details := make([]nvml.ProcessDetail_v1, 0, len(entries))
+		for _, p := range entries {
+			details = append(details, nvml.ProcessDetail_v1{
+				Pid: p.Pid, UsedGpuMemory: p.UsedGpuMemory, GpuInstanceId: p.GpuInstanceId, ComputeInstanceId: p.ComputeInstanceId,
+			})
+		}
+		out := nvml.ProcessDetailList{NumProcArrayEntries: uint32(len(details))}
+		if len(details) > 0 {
+			out.ProcArray = &details[0]
+		}
+		return out, ret
+	}
+}
+
+func (s *Simulation) list(c *simulatedCard, l ListedIn) ([]nvml.ProcessInfo, nvml.Return) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.lost {
+		return nil, nvml.ERROR_GPU_IS_LOST
+	}
+	const wholeCard = 0xFFFFFFFF
+	var out []nvml.ProcessInfo
+	for _, p := range c.processes.entries {
+		if !slices.Contains(p.In, l) && (len(p.In) > 0 || l != Compute) {
+			continue
+		}
+		used := p.UsedMiB << 20
+		if p.Unknown {
+			used = unavailable
+		}
+		out = append(out, nvml.ProcessInfo{Pid: p.PID, UsedGpuMemory: used, GpuInstanceId: wholeCard, ComputeInstanceId: wholeCard})
+	}
+	return out, c.processes.refusal
+}

@@ -293,54 +293,6 @@ func (s *search) split(u *unit) {
 	u.pods, u.taken = back, len(back) == 0
 }
 
-// evict evicts units, except those that a disruption budget protects.
-func (s *search) evict(units []*unit) []*unit {
-	if s.was == nil {
-		s.was = map[*model.LivePod]model.Place{}
-	}
-	var out []*unit
-	for _, u := range units {
-		if slices.Contains(out, u) {
-			continue
-		}
-		bundle := s.bundle(u)
-		if budget := s.d.forbidden(bundle); budget != "" {
-			s.blocked = budget
-			continue
-		}
-		for _, b := range bundle {
-			s.evictUnit(b)
-		}
-		out = append(out, bundle...)
-	}
-	return out
-}
-
-// bundle is a unit and, if it is a core, what else was collected of the same
-// workload and is not taken: nothing of it stays without its core.
-func (s *search) bundle(u *unit) []*unit {
-	out := []*unit{u}
-	if !u.core {
-		return out
-	}
-	for _, more := range s.surplus[u.w] {
-		if !more.taken && more != u && more.pods[0].Phase.Active() {
-			out = append(out, more)
-		}
-	}
-	return out
-}
-
-func (s *search) evictUnit(u *unit) {
-	for _, p := range u.pods {
-		if _, known := s.was[p]; !known {
-			s.was[p] = p.Place
-		}
-		s.d.useBudgets(p)
-		s.d.c.Evict(p)
-	}
-}
-
 // stillOut lists the parts of units that found no room at all.
 func (s *search) stillOut(units []*unit) []*unit {
 	var out []*unit
@@ -401,9 +353,9 @@ func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
 			}
 			r := why(p)
 			s.d.reasons[u.w] = &r
-			for _, v := range s.d.evicted {
+			for moved, v := range s.d.evicted {
 				if v.by == u.w {
-					v.by = s.j.w
+					v.by, v.reason = s.j.w, explain.Moved(s.j.w.Spec.Key, moved.Node.Spec.Name)
 				}
 			}
 		}

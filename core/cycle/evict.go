@@ -3,7 +3,11 @@
 
 package cycle
 
-import "github.com/fairslice/fairslice/core/model"
+import (
+	"slices"
+
+	"github.com/fairslice/fairslice/core/model"
+)
 
 // forbidden names a disruption budget that does not allow units to be evicted
 // together, "" if all do.
@@ -53,5 +57,53 @@ func (d *decider) chargeBudgets(u *unit) {
 		if p.Phase != model.Started || p.From != nil {
 			d.useBudgets(p)
 		}
+	}
+}
+
+// evict evicts units, except those that a disruption budget protects.
+func (s *search) evict(units []*unit) []*unit {
+	if s.was == nil {
+		s.was = map[*model.LivePod]model.Place{}
+	}
+	var out []*unit
+	for _, u := range units {
+		if slices.Contains(out, u) {
+			continue
+		}
+		bundle := s.bundle(u)
+		if budget := s.d.forbidden(bundle); budget != "" {
+			s.blocked = budget
+			continue
+		}
+		for _, b := range bundle {
+			s.evictUnit(b)
+		}
+		out = append(out, bundle...)
+	}
+	return out
+}
+
+// bundle is a unit and, if it is a core, what else was collected of the same
+// workload and is not taken: nothing of it stays without its core.
+func (s *search) bundle(u *unit) []*unit {
+	out := []*unit{u}
+	if !u.core {
+		return out
+	}
+	for _, more := range s.surplus[u.w] {
+		if !more.taken && more != u && more.pods[0].Phase.Active() {
+			out = append(out, more)
+		}
+	}
+	return out
+}
+
+func (s *search) evictUnit(u *unit) {
+	for _, p := range u.pods {
+		if _, known := s.was[p]; !known {
+			s.was[p] = p.Place
+		}
+		s.d.useBudgets(p)
+		s.d.c.Evict(p)
 	}
 }

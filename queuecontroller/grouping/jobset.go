@@ -15,13 +15,19 @@ const (
 	labelReplicatedJob = "jobset.sigs.k8s.io/replicatedjob-name"
 	labelJobIndex      = "jobset.sigs.k8s.io/job-index"
 	labelPodIndex      = "batch.kubernetes.io/job-completion-index"
+	labelAttempt       = "jobset.sigs.k8s.io/restart-attempt"
 )
 
 // jobSet pods are one gang with a sub-group for each replicated job. Where the
 // Jobs of a replicated job differ from a bigger one, by a topology or a minimum
-// of their own, each has a sub-group below it.
+// of their own, each has a sub-group below it. A JobSet that starts anew is
+// another gang: pods of the attempt before do not count for it.
 func jobSet(in *input) kube.Membership {
-	g := in.group("", 1)
+	attempt := in.pod.Labels[labelAttempt]
+	if attempt == "0" {
+		attempt = ""
+	}
+	g := in.group(attempt, 1)
 	g.Spec.MinMember = nil
 	jobs := in.at("spec.replicatedJobs").list()
 	if len(jobs) == 0 {

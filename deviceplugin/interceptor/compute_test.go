@@ -28,10 +28,19 @@ func TestComputeShare(t *testing.T) {
 		{"kernel", 30000, 1, "link"}, {"kernel", 1000, 4, "link"},
 	} {
 		t.Run(fmt.Sprintf("%s of %dus by %d through %s", c.how, c.micros, c.processes, c.way), func(t *testing.T) {
-			share := busyShare(t, 250, c.how, c.micros, c.processes, c.way)
-			t.Logf("busy %.1f%% of the time", share*100)
-			if share > 0.31 || share < 0.1 {
-				t.Errorf("busy %.1f%% of the time, want about 25%%", share*100)
+			// Never above the share. A busy machine keeps the program from launching
+			// and the GPU idle, so for the lower bound the best of a few runs counts.
+			best := 0.0
+			for attempt := 0; attempt < 4 && best < 0.15; attempt++ {
+				share := busyShare(t, 250, c.how, c.micros, c.processes, c.way)
+				t.Logf("busy %.1f%% of the time", share*100)
+				if share > 0.31 {
+					t.Fatalf("busy %.1f%% of the time, want about 25%%", share*100)
+				}
+				best = max(best, share)
+			}
+			if best < 0.15 {
+				t.Errorf("busy at best %.1f%% of the time, want about 25%%", best*100)
 			}
 		})
 	}

@@ -46,12 +46,13 @@ func DecideActions(c *model.Cluster, actions ...Action) Plan {
 	}
 	fairshare.Divide(d.t, d.settings.UsageFactor)
 	d.keepPromises()
+	d.whole = slices.Contains(actions, Allocate)
 	for range maxRounds {
 		d.progress = false
 		for _, a := range actions {
 			d.run(a)
 		}
-		if !d.progress || !slices.Contains(actions, Allocate) {
+		if !d.progress || !d.whole {
 			break
 		}
 	}
@@ -101,6 +102,8 @@ type decider struct {
 	// that they add to.
 	atShare map[shareNote]*explain.Reason
 	pieces  pieces
+	// whole cycles allocate too, and are repeated.
+	whole bool
 	// progress says that a search made room in this round.
 	progress bool
 }

@@ -110,7 +110,8 @@ func (s *search) outgrowsPromises() bool {
 
 // forEachClaimant walks over the jobs that still wait and may have others
 // evicted, and calls try for each chunk. A job that is like one that failed
-// before, and asks for no less, is not tried.
+// before, and asks for no less, is not tried. An action run by itself serves each
+// job once.
 func (d *decider) forEachClaimant(rule Rule, try func(j *job) outcome) {
 	var jobs []*job
 	for _, j := range d.backlog() {
@@ -131,7 +132,7 @@ func (d *decider) forEachClaimant(rule Rule, try func(j *job) outcome) {
 		case won:
 			d.progress = true
 			d.startPromised(j.w) // what needed no victims
-			w.done(true)
+			w.done(d.whole)
 			continue
 		case lost:
 			if alike {

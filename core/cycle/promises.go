@@ -95,7 +95,7 @@ func (d *decider) startPromised(w *model.LiveWorkload) {
 	mark := d.c.Mark()
 	waits := false
 	for _, p := range w.Pods {
-		if p.Phase != model.Awaiting {
+		if p.Phase != model.Awaiting || p.From != nil { // a victim on the move is evicted first
 			continue
 		}
 		at := p.Place

@@ -54,6 +54,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		newControlPlaneCommand(),
 		newDevicePluginCommand(),
+		newHookCommand(),
 		newSimulateCommand(),
 		newQueuesCommand(),
 		newTopCommand(),

@@ -40,6 +40,10 @@ type Container struct {
 	Whole bool
 	// Shares in the order in which the container sees its GPUs.
 	Shares []Share
+	// Processes is how many processes the container's pod has declared that will
+	// use a GPU in each container, at least 1; where a limit can only be set for
+	// each process, the share is divided by it.
+	Processes int
 }
 
 // ContainerID is a short name for a set of devices of one resource.
@@ -59,6 +63,8 @@ type Mount struct {
 type Edits struct {
 	Env    map[string]string
 	Mounts []Mount
+	// CDIDevices are fully qualified names, "<vendor>/<class>=<name>".
+	CDIDevices []string
 }
 
 // Layer is one way to hold containers to their shares. Its methods are quick and

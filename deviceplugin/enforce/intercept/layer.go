@@ -121,6 +121,26 @@ func (l *Layer) Start(id string) error {
 	return r.Reset()
 }
 
+// Measure reads the container's budget.
+func (l *Layer) Measure(id string) ([]enforce.Measured, error) {
+	r, err := interceptor.Open(filepath.Join(l.containers, id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	devices, err := r.Usage()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]enforce.Measured, 0, len(devices))
+	for _, d := range devices {
+		out = append(out, enforce.Measured{UUID: d.UUID, UsedBytes: d.UsedBytes, Refusals: d.Refusals, Throttled: d.Throttled})
+	}
+	return out, nil
+}
+
 // ours are the names of enforce.ContainerID; nothing else is ever removed.
 var ours = regexp.MustCompile(`^[0-9a-f]{20}$`)
 

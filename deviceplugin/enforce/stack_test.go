@@ -1,0 +1,68 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package enforce
+
+import (
+	"errors"
+	"testing"
+)
+
+// fake is a layer that notes what it was asked to hold.
+type fake struct {
+	level   string
+	compute bool
+	fail    error
+	got     Container
+	started []string
+}
+
+func (f *fake) Level() string      { return f.level }
+func (f *fake) HoldsCompute() bool { return f.compute }
+func (f *fake) Prepare(c Container) (Edits, error) {
+	f.got = c
+	return Edits{Env: map[string]string{"BY": f.level, f.level: "1"}, CDIDevices: []string{f.level}, Mounts: []Mount{{Host: f.level}}}, f.fail
+}
+func (f *fake) Start(id string) error      { f.started = append(f.started, id); return f.fail }
+func (f *fake) Keep(map[string]bool) error { return f.fail }
+
+// TestStack: the first layer names the level and wins over the others, all act, and
+// compute is held once.
+func TestStack(t *testing.T) {
+	for _, compute := range []bool{false, true} {
+		strong, weak := &fake{level: LevelMPS, compute: compute}, &fake{level: LevelIntercept, compute: true}
+		s := Stack(strong, weak)
+		c := Container{ID: "c", Shares: []Share{{UUID: "a", MemoryMiB: 5, ComputeMilli: 250}}}
+		e, err := s.Prepare(c)
+		if err != nil || s.Level() != LevelMPS || e.Env["BY"] != LevelMPS || e.Env[LevelIntercept] != "1" || len(e.CDIDevices) != 2 || len(e.Mounts) != 2 {
+			t.Errorf("level %s, edits %+v, error %v", s.Level(), e, err)
+		}
+		want := int64(250)
+		if compute {
+			want = 1000
+		}
+		if weak.got.Shares[0].ComputeMilli != want || weak.got.Shares[0].MemoryMiB != 5 || strong.got.Shares[0].ComputeMilli != 250 || c.Shares[0].ComputeMilli != 250 {
+			t.Errorf("holding compute %t: the weaker layer was given %+v", compute, weak.got)
+		}
+		if err := s.Start("c"); err != nil || len(strong.started)+len(weak.started) != 2 {
+			t.Errorf("started %v and %v, error %v", strong.started, weak.started, err)
+		}
+	}
+}
+
+// TestStackFailsClosed: one layer that cannot hold its part refuses the container.
+func TestStackFailsClosed(t *testing.T) {
+	wrong := errors.New("wrong")
+	for _, layers := range [][]Layer{{&fake{fail: wrong}, &fake{}}, {&fake{}, &fake{fail: wrong}}} {
+		s := Stack(layers...)
+		if _, err := s.Prepare(Container{}); !errors.Is(err, wrong) {
+			t.Errorf("Prepare: %v", err)
+		}
+		if err := s.Start("c"); !errors.Is(err, wrong) {
+			t.Errorf("Start: %v", err)
+		}
+		if err := s.Keep(nil); !errors.Is(err, wrong) {
+			t.Errorf("Keep: %v", err)
+		}
+	}
+}

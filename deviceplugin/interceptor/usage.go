@@ -14,6 +14,8 @@ import (
 
 // DeviceUsage is what a container uses of one GPU.
 type DeviceUsage struct {
+	// UUID without NVML's prefix: the file does not tell a card from a MIG instance.
+	UUID string
 	// LimitBytes is the limit in force, UsedBytes the sum over the processes.
 	LimitBytes, UsedBytes uint64
 	// Refusals counts allocations that were refused, RefusedBytes their sizes.
@@ -69,6 +71,8 @@ func decodeUsage(limits, usage []byte) ([]DeviceUsage, error) {
 	for d := range out {
 		c := usage[usageHeader+d*usageCounters:]
 		u := &out[d]
+		raw := limits[limitsHeader+d*limitsEntry:]
+		u.UUID = fmt.Sprintf("%x-%x-%x-%x-%x", raw[0:4], raw[4:6], raw[6:8], raw[8:10], raw[10:16])
 		u.LimitBytes = binary.LittleEndian.Uint64(limits[limitsHeader+d*limitsEntry+16:])
 		u.Refusals = binary.LittleEndian.Uint64(c)
 		u.RefusedBytes = binary.LittleEndian.Uint64(c[8:])

@@ -66,6 +66,21 @@ func TestABudgetPerContainer(t *testing.T) {
 	}
 }
 
+// TestMeasure: the account names the GPU; a container without a budget has none.
+func TestMeasure(t *testing.T) {
+	l, _ := newLayer(t, "code")
+	if _, err := l.Prepare(container); err != nil {
+		t.Fatal(err)
+	}
+	got, err := enforce.Meter(l).Measure(container.ID)
+	if err != nil || len(got) != 1 || !enforce.SameUUID(got[0].UUID, container.Shares[0].UUID) || got[0].Refusals != 0 {
+		t.Errorf("measured %+v, %v", got, err)
+	}
+	if none, err := l.Measure(enforce.ContainerID("r", nil)); err != nil || none != nil {
+		t.Errorf("a container without a budget: %+v, %v", none, err)
+	}
+}
+
 // TestUpgradeKeepsTheOldFile guards D 66 (HAMi #727, #753): replacing the library
 // in place crashed every running pod.
 func TestUpgradeKeepsTheOldFile(t *testing.T) {

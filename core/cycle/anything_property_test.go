@@ -165,6 +165,7 @@ func TestDecideTakesAnything(t *testing.T) {
 			}
 			o.check(plan)
 			o.obey(plan)
+			o.checkRoom(plan)
 		}
 	})
 }
@@ -186,6 +187,26 @@ func (o odd) check(plan cycle.Plan) {
 	for _, x := range plan.Waits {
 		if x.Reason.Message == "" || len(x.Pods) == 0 || x.Position < 1 {
 			o.Fatalf("a wait says nothing: %+v", x)
+		}
+	}
+}
+
+// checkRoom: once a plan is obeyed, the nodes and GPUs that it placed pods on
+// are booked with no more than they have.
+func (o odd) checkRoom(plan cycle.Plan) {
+	o.c.Settle()
+	for _, x := range plan.Placements {
+		n := o.c.NodeNamed(x.Node)
+		for _, need := range o.c.PodByUID(x.Pod).Shape.Needs {
+			if r := need.Resource; n.Booked[r] > n.Cap[r] {
+				o.Fatalf("%s is booked with %d of %s, it has %d", x.Node, n.Booked[r], o.c.NodeResourceName(r), n.Cap[r])
+			}
+		}
+		for _, h := range x.GPUs {
+			g := &n.GPUs[slices.IndexFunc(n.GPUs, func(g model.LiveGPU) bool { return g.ID == h.GPU })]
+			if g.Booked.Milli > 1000 || g.Booked.MiB > g.MemoryMiB {
+				o.Fatalf("GPU %s of %s is booked with %d thousandths and %d MiB of %d", h.GPU, x.Node, g.Booked.Milli, g.Booked.MiB, g.MemoryMiB)
+			}
 		}
 	}
 }

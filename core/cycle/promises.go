@@ -69,7 +69,7 @@ func (d *decider) overCapacity(w *model.LiveWorkload) bool {
 // promiseHolds checks a promised place against its node as it is now.
 func (d *decider) promiseHolds(p *model.LivePod) bool {
 	n := p.Node
-	if n.Spec == nil || fit.Static(d.c, p.Shape, n) != fit.Allowed || !holdsAll(p) {
+	if n.Spec == nil || fit.Static(d.c, p.Shape, n) != fit.Allowed || !holdsAll(p) || !fit.Serves(p.Shape, n, p.Held) {
 		return false
 	}
 	mark := d.c.Mark()

@@ -192,11 +192,11 @@ func (ch *chooser) joins(n *model.LiveNode) bool {
 }
 
 // Serves says whether the GPUs of a choice made elsewhere may be handed out in
-// that way: shares only of GPUs that are shareable, and nothing of unhealthy
-// ones.
+// that way: to claims that there are, shares only of GPUs that are shareable and
+// of known size, and nothing of unhealthy ones.
 func Serves(s *model.Shape, n *model.LiveNode, holds []model.GPUHold) bool {
 	return !slices.ContainsFunc(holds, func(h model.GPUHold) bool {
 		g := &n.GPUs[h.GPU]
-		return !g.Healthy || s.Claims[h.Claim].Kind != model.WholeGPU && (!g.Shareable || g.MemoryMiB == 0)
+		return h.Claim < 0 || !g.Healthy || s.Claims[h.Claim].Kind != model.WholeGPU && (!g.Shareable || g.MemoryMiB == 0)
 	})
 }

@@ -174,8 +174,5 @@ func Again(c *model.Cluster, p *model.LivePod, n *model.LiveNode, holds []model.
 // holdFits checks one GPU's account for a hold beside what the pod itself has
 // there already.
 func holdFits(g *model.LiveGPU, u, own model.Use, h model.GPUHold) bool {
-	if h.Milli >= 1000 && u.Pods+own.Pods == 0 {
-		return true
-	}
 	return u.Milli+own.Milli+h.Milli <= 1000 && (g.MemoryMiB == 0 || u.MiB+own.MiB+h.MiB <= g.MemoryMiB)
 }

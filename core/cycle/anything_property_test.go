@@ -136,6 +136,10 @@ func (o odd) pod(uid, workload, group string) {
 		cl.Milli, cl.MemoryMiB = int64(o.number(1, 4, "quarters"))*250, int64(o.number(1, 3, "memory"))*20_000
 		p.Claims = append(p.Claims, cl)
 	}
+	if o.number(0, 5, "told") == 0 {
+		p.Held = []model.HeldGPU{{Claim: o.pick("claim", "c0", "c1", "unknown"), GPU: o.pick("GPU", "0", "1", "9"),
+			Milli: int64(o.number(0, 4, "quarters held")) * 250, MemoryMiB: int64(o.number(0, 4, "memory held")) * 20_000}}
+	}
 	if len(p.Claims) == 0 && o.number(0, 4, "mig") == 0 {
 		p.Request["mig-1g.5gb"] = 1
 	}
@@ -202,6 +206,9 @@ func (o odd) checkRoom(plan cycle.Plan) {
 				o.Fatalf("%s is booked with %d of %s, it has %d", x.Node, n.Booked[r], o.c.NodeResourceName(r), n.Cap[r])
 			}
 		}
+		if slices.ContainsFunc(n.Pods, untold) {
+			continue // these may have been given more than there is, and be given other GPUs now
+		}
 		for _, h := range x.GPUs {
 			g := &n.GPUs[slices.IndexFunc(n.GPUs, func(g model.LiveGPU) bool { return g.ID == h.GPU })]
 			if g.Booked.Milli > 1000 || g.Booked.MiB > g.MemoryMiB {
@@ -210,6 +217,9 @@ func (o odd) checkRoom(plan cycle.Plan) {
 		}
 	}
 }
+
+// untold pods are known to run on a node, but not on which of its GPUs.
+func untold(p *model.LivePod) bool { return len(p.Spec.Claims) > 0 && len(p.Spec.Held) == 0 }
 
 // obey does what a plan says, at once.
 func (o odd) obey(plan cycle.Plan) {

@@ -26,6 +26,10 @@ type Config struct {
 	// StuckAfter is how long after the end of its grace period a pod that
 	// still exists is given up on: nothing waits for its room any more.
 	StuckAfter time.Duration
+	// UsageHalfLife is how long it takes until what a queue used counts half;
+	// with 0 past usage does not count. UsageWindow is how far back it counts at
+	// all.
+	UsageHalfLife, UsageWindow time.Duration
 	// Settings of the decisions.
 	Settings model.Settings
 }
@@ -39,6 +43,7 @@ func DefaultConfig() Config {
 		DefaultQueue:      v1alpha1.DefaultQueue,
 		PreemptibleBelow:  100,
 		StuckAfter:        5 * time.Minute,
+		UsageWindow:       7 * 24 * time.Hour,
 		Settings:          model.DefaultSettings(),
 	}
 }

@@ -89,6 +89,7 @@ type Ledger struct {
 	lastDuration time.Duration
 	reports      []cycle.QueueReport
 	holds        map[string]*hold // by UID of the moved pod
+	usage        usageBook
 	troubles     map[string]string
 	newTroubles  []Trouble
 
@@ -173,6 +174,7 @@ func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources 
 		arrivals:    map[string]chan struct{}{},
 		unsynced:    map[string]bool{},
 		changed:     make(chan struct{}, 1),
+		usage:       newUsageBook(config),
 	}
 	for _, s := range sources {
 		l.unsynced[s] = true

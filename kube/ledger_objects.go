@@ -97,7 +97,9 @@ func (l *Ledger) feedQueues(names ...string) {
 	}
 	for _, name := range names {
 		message := ""
-		if err := l.cluster.SetQueue(l.config.queueOf(l.queues[name], divided)); err != nil {
+		queue := l.config.queueOf(l.queues[name], divided)
+		queue.Usage = l.usage.parts[name]
+		if err := l.cluster.SetQueue(queue); err != nil {
 			message = err.Error()
 		}
 		l.trouble("Queue", "", name, message)

@@ -69,6 +69,7 @@ func (l *Ledger) decide(actions ...cycle.Action) cycle.Plan {
 	began := l.clock()
 	l.tick(began.UnixNano())
 	l.flush()
+	l.observeUsage(began.UnixNano())
 	l.feedBudgets()
 	l.cluster.SetNow(began.UnixNano())
 	var plan cycle.Plan

@@ -13,6 +13,7 @@ import (
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/cycle"
 	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/model"
 )
 
 // QueueView is a queue as it is in the API server, with its account.
@@ -22,6 +23,8 @@ type QueueView struct {
 	// first, and for a queue that the tree leaves out.
 	Report   cycle.QueueReport
 	Reported bool
+	// Usage is the part of the cluster that the queue used, in millionths.
+	Usage    model.Quantities
 	Children []string
 	// ParentMissing and ParentLoop say why the tree leaves the queue out.
 	ParentMissing string
@@ -40,7 +43,7 @@ func (l *Ledger) Queues() []QueueView {
 	l.flush()
 	views := make(map[string]*QueueView, len(l.queues))
 	for name, q := range l.queues {
-		views[name] = &QueueView{Object: q}
+		views[name] = &QueueView{Object: q, Usage: l.usage.parts[name]}
 	}
 	for _, r := range l.reports {
 		if v := views[r.Name]; v != nil {

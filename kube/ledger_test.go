@@ -22,6 +22,7 @@ import (
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/cycle"
 	"github.com/fairslice/fairslice/core/explain"
+	"github.com/fairslice/fairslice/core/model"
 )
 
 // TestLedger plays orders of events and prints what the ledger then holds.
@@ -36,6 +37,9 @@ import (
 //	      [refused="message"] [owner=o] [priority=0] [assigned=<GPU>] [app=x] [nogpu]
 //	gone uid=u          the watch tells that a pod is gone
 //	decide [all]        a cycle
+//	remember 1h         past usage counts, with that half-life; restarts the ledger
+//	shares              what each queue used, in millionths, and is entitled to
+//	save, restore       what the queues used, across a restart of the ledger
 //	advance 10s
 //	filter uid=u nodes=(n1,n2)
 //	assume uid=u node=n1, confirm uid=u, forget uid=u, doubt uid=u
@@ -62,12 +66,30 @@ type player struct {
 	ledger *Ledger
 	time   time.Time
 	pods   map[string]*corev1.Pod // last seen, by UID
+	saved  []byte                 // what the queues used
 }
 
 func newPlayer() *player {
 	p := &player{time: time.Unix(1_800_000_000, 0), pods: map[string]*corev1.Pod{}}
-	p.ledger = NewLedger(DefaultConfig(), func() time.Time { return p.time }, slog.New(slog.DiscardHandler))
+	p.restart(func(*Config) {})
 	return p
+}
+
+// restart begins with an empty ledger whose configuration was changed.
+func (p *player) restart(change func(*Config)) {
+	config := DefaultConfig()
+	change(&config)
+	p.ledger = NewLedger(config, func() time.Time { return p.time }, slog.New(slog.DiscardHandler))
+}
+
+// shares prints what each queue used, holds and is entitled to.
+func (p *player) shares() string {
+	var out strings.Builder
+	for _, q := range p.ledger.Queues() {
+		fmt.Fprintf(&out, "%s used %d of a million GPU, holds %d, fair share %d thousandths\n", q.Object.Name,
+			q.Usage[model.ResourceGPU], q.Report.Allocated[model.ResourceGPU], q.Report.FairShare[model.ResourceGPU])
+	}
+	return out.String()
 }
 
 // args are the key=value arguments of a line.
@@ -139,6 +161,10 @@ func (p *player) play(d *datadriven.TestData) (string, error) {
 		return "", nil
 	case "adopt":
 		l.Adopt()
+	case "remember":
+		halfLife, err := time.ParseDuration(name)
+		p.restart(func(c *Config) { c.UsageHalfLife = halfLife })
+		return "", err
 	default:
 		return p.ask(d.Cmd, a)
 	}
@@ -189,6 +215,14 @@ func (p *player) ask(cmd string, a args) (string, error) {
 		return fmt.Sprintf("ready=%v %d of %d", g.Ready(), g.Assumed+g.Bound+g.Succeeded, g.Minimum), nil
 	case "unsettled":
 		return fmt.Sprint(l.Unsettled(settleAge)), nil
+	case "shares":
+		return p.shares(), nil
+	case "save":
+		data, err := l.SaveUsage()
+		p.saved = data
+		return "", err
+	case "restore":
+		return "", l.RestoreUsage(p.saved)
 	case "troubles":
 		var out strings.Builder
 		for _, t := range l.Troubles() {

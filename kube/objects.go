@@ -27,7 +27,6 @@ func (c *Config) queueOf(q *v1alpha1.Queue, divided map[string]bool) model.Queue
 		CreatedAt:         q.CreationTimestamp.UnixNano(),
 		PreemptMinRuntime: durationOr(q.Spec.PreemptMinRuntime, -1),
 		ReclaimMinRuntime: durationOr(q.Spec.ReclaimMinRuntime, -1),
-		Usage:             model.Quantities{},
 	}
 	if q.Spec.Priority != nil {
 		out.Priority = *q.Spec.Priority

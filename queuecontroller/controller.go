@@ -45,21 +45,27 @@ type Options struct {
 	// BacklogNamespace and BacklogName name the ConfigMap that lists the
 	// queues with a backlog, the parameter of the gate policy.
 	BacklogNamespace, BacklogName string
+	// UsageName names the ConfigMap, in the same namespace, that keeps what the
+	// queues used.
+	UsageName string
 
 	Quiet       time.Duration // 3 ms without a change start a cycle
 	Longest     time.Duration // 30 ms after the first change a cycle starts anyway
 	Resync      time.Duration // 15 s, the longest time without a cycle
 	StatusEvery time.Duration // 500 ms, the shortest time between two writes of status
+	UsageEvery  time.Duration // 1 min between two writes of what the queues used
 	Workers     int           // 16 writes at a time
 }
 
 func (o *Options) setDefaults() {
 	defaultTo(&o.BacklogNamespace, "fairslice-system")
 	defaultTo(&o.BacklogName, "fairslice-backlog")
+	defaultTo(&o.UsageName, "fairslice-usage")
 	defaultTo(&o.Quiet, 3*time.Millisecond)
 	defaultTo(&o.Longest, 30*time.Millisecond)
 	defaultTo(&o.Resync, 15*time.Second)
 	defaultTo(&o.StatusEvery, 500*time.Millisecond)
+	defaultTo(&o.UsageEvery, time.Minute)
 	defaultTo(&o.Workers, 16)
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -95,6 +101,7 @@ type Controller struct {
 	status  *statusWriter
 	backlog *backlogWriter
 	evict   *evictions
+	usage   *usageKeeper
 }
 
 // New checks the options and returns a controller.
@@ -110,14 +117,16 @@ func New(o Options) (*Controller, error) {
 	c.status = newStatusWriter(&c.options, c.metrics)
 	c.backlog = newBacklogWriter(&c.options)
 	c.evict = newEvictions(&c.options, c.events, c.metrics)
+	c.usage = newUsageKeeper(&c.options, c.metrics)
 	return c, nil
 }
 
 // Run works until ctx is done. Only the leader may call it.
 func (c *Controller) Run(ctx context.Context) error {
+	c.usage.start(ctx)
 	var wait sync.WaitGroup
 	for _, part := range []func(context.Context){
-		c.starts.run, c.reasons.run, c.events.run, c.evict.run, c.writeStatus,
+		c.starts.run, c.reasons.run, c.events.run, c.evict.run, c.usage.run, c.writeStatus,
 	} {
 		wait.Go(func() { part(ctx) })
 	}

@@ -91,6 +91,7 @@ var (
 	descShare    = prometheus.NewDesc("fairslice_queue_fair_share", "What a queue is entitled to now.", perResource, nil)
 	descHeld     = prometheus.NewDesc("fairslice_queue_allocated", "What a queue's pods hold or are promised.", perResource, nil)
 	descAsked    = prometheus.NewDesc("fairslice_queue_requested", "What a queue's pods hold or wait for.", perResource, nil)
+	descUsage    = prometheus.NewDesc("fairslice_queue_usage", "Time-decayed part of the cluster that a queue used, 0 to 1.", perResource, nil)
 	descPending  = prometheus.NewDesc("fairslice_queue_pending_pods", "Pods of a queue that wait.", []string{"queue"}, nil)
 	descWaiting  = prometheus.NewDesc("fairslice_waiting_pods", "Pods that wait, by queue and kind of reason.", []string{"queue", "code"}, nil)
 	descPromises = prometheus.NewDesc("fairslice_promises_open", "Pods that are promised or assumed a place and not bound yet.", nil, nil)
@@ -98,7 +99,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descQuota, descLimit, descShare, descHeld, descAsked, descPending, descWaiting, descPromises} {
+	for _, d := range []*prometheus.Desc{descQuota, descLimit, descShare, descHeld, descAsked, descUsage, descPending, descWaiting, descPromises} {
 		out <- d
 	}
 }
@@ -121,6 +122,11 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 				if key, value, ok := m.config.ResourceQuantity(resource, account.of[resource]); ok {
 					out <- prometheus.MustNewConstMetric(account.desc, prometheus.GaugeValue, value.AsApproximateFloat64(), name, key)
 				}
+			}
+		}
+		for _, resource := range sortedKeys(q.Usage) {
+			if key, _, ok := m.config.ResourceQuantity(resource, q.Usage[resource]); ok {
+				out <- prometheus.MustNewConstMetric(descUsage, prometheus.GaugeValue, float64(q.Usage[resource])/1e6, name, key)
 			}
 		}
 		out <- prometheus.MustNewConstMetric(descPending, prometheus.GaugeValue, float64(q.Report.PendingPods), name)

@@ -127,6 +127,7 @@ func (s *statusWriter) queueStatus(q kube.QueueView) v1alpha1.QueueStatus {
 	out.AllocatedNonPreemptible = s.list(q.Report.AllocatedNonPreemptible)
 	out.Requested = s.list(q.Report.Requested)
 	out.FairShare = s.list(q.Report.FairShare)
+	out.Usage = s.parts(q.Usage)
 	out.Running = v1alpha1.WorkloadCounts{Pods: int32(q.RunningPods), Workloads: int32(q.RunningWorkloads)}
 	out.Pending = v1alpha1.WorkloadCounts{Pods: int32(q.Report.PendingPods), Workloads: int32(q.Report.PendingWorkloads)}
 	out.Children = q.Children
@@ -150,6 +151,22 @@ func (s *statusWriter) list(in model.Quantities) map[string]resource.Quantity {
 				out = map[string]resource.Quantity{}
 			}
 			out[key] = q
+		}
+	}
+	return out
+}
+
+// parts writes millionths in thousandths of one: usage creeps, and status is not
+// written for less.
+func (s *statusWriter) parts(in model.Quantities) map[string]resource.Quantity {
+	var out map[string]resource.Quantity
+	for name, millionths := range in {
+		key, _, ok := s.options.Config.ResourceQuantity(name, millionths)
+		if milli := int64(millionths+500) / 1000; ok && milli > 0 {
+			if out == nil {
+				out = map[string]resource.Quantity{}
+			}
+			out[key] = *resource.NewMilliQuantity(milli, resource.DecimalSI)
 		}
 	}
 	return out

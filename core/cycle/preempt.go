@@ -115,7 +115,11 @@ func (s *search) outgrowsPromises() bool {
 func (d *decider) forEachClaimant(rule Rule, try func(j *job) outcome) {
 	var jobs []*job
 	for _, j := range d.backlog() {
-		if s := j.w.Spec; d.c.Now()-s.PendingSince < s.PreemptionDelay || rule == RulePreempt && !d.outranks(j.w) {
+		s := j.w.Spec
+		if !slices.ContainsFunc(j.w.Pods, waiting) || d.c.Now()-s.PendingSince < s.PreemptionDelay {
+			continue
+		}
+		if rule == RulePreempt && !d.outranks(j.w) {
 			continue
 		}
 		jobs = append(jobs, j)

@@ -31,7 +31,7 @@ func (d *decider) consolidate() {
 			}
 			return takeAll
 		}
-		s.restart = func() *stream { return newStream(d, j.w, d.victimLeaves(), judge, nil) }
+		s.restart = func() *stream { return newStream(d, d.t, j.w, d.victimLeaves(), judge, nil) }
 		moved := map[*model.LiveWorkload]bool{}
 		s.approve = func(out []*unit) bool { return len(out) == 0 && d.withinMoves(s, moved) }
 		if !s.runMoves() {

@@ -56,7 +56,7 @@ func (d *decider) preemptSearch(j *job, startedOnly bool) *search {
 		}
 		return d.mercyFor(w, minimum)
 	}
-	s.restart = func() *stream { return newStream(d, j.w, []int{j.w.Queue}, judge, nil) }
+	s.restart = func() *stream { return newStream(d, d.t, j.w, []int{j.w.Queue}, judge, nil) }
 	s.approve = func([]*unit) bool { return true }
 	return s
 }

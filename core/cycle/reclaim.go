@@ -29,7 +29,7 @@ func (d *decider) reclaim() {
 			return forbidden
 		}
 		permission.Restart(claim)
-		s := d.reclaimSearch(j, permission)
+		s := d.reclaimSearch(j, accounts.tree, permission)
 		if !s.run() {
 			d.noteBlocked(s)
 			return lost
@@ -72,12 +72,12 @@ func (d *decider) shareReason(j *job, old *explain.Reason) *explain.Reason {
 	return old
 }
 
-func (d *decider) reclaimSearch(j *job, permission *reclaim.Permission) *search {
+func (d *decider) reclaimSearch(j *job, accounts *model.QueueTree, permission *reclaim.Permission) *search {
 	s := &search{d: d, j: j, rule: RuleReclaim, moves: d.settings.ReclaimMoves}
 	leaf := j.w.Queue
 	judge := func(w *model.LiveWorkload) mercy { return d.reclaimMercy(leaf, w) }
 	open := func(victim int) bool { return victim != leaf && permission.Could(victim) }
-	s.restart = func() *stream { return newStream(d, j.w, d.victimLeaves(), judge, open) }
+	s.restart = func() *stream { return newStream(d, accounts, j.w, d.victimLeaves(), judge, open) }
 	s.approve = func(units []*unit) bool {
 		if s.whole {
 			permission.Reset()

@@ -113,9 +113,11 @@ type victimNode struct {
 	children victimHeap // of an inner queue
 }
 
-func newStream(d *decider, claimant *model.LiveWorkload, leaves []int, judge func(w *model.LiveWorkload) mercy, open func(leaf int) bool) *stream {
+// newStream orders queues by the accounts of t, which must not change while
+// victims are handed out: what an attempt took would count as gone twice.
+func newStream(d *decider, t *model.QueueTree, claimant *model.LiveWorkload, leaves []int, judge func(w *model.LiveWorkload) mercy, open func(leaf int) bool) *stream {
 	s := &stream{d: d, claimant: claimant, nodes: map[int]*victimNode{}, judge: judge, open: open, peels: map[*model.LiveWorkload]*peel{}}
-	s.roots.t = d.t
+	s.roots.t = t
 	for _, leaf := range leaves {
 		if open == nil || open(leaf) {
 			s.node(leaf).list = d.victimsOf(leaf)
@@ -133,7 +135,7 @@ func (s *stream) node(q int) *victimNode {
 		return n
 	}
 	n := &victimNode{turn: order.Turn{Queue: q}}
-	n.children.t = s.d.t
+	n.children.t = s.roots.t
 	s.nodes[q] = n
 	if p := s.d.t.Queues[q].Parent; p != model.NoQueue {
 		parent := s.node(p)

@@ -117,17 +117,19 @@ type eviction struct {
 	reason, message string
 }
 
-// observer notes every eviction, by the condition that the Eviction API writes.
+// observer notes every eviction, by the condition that the Eviction API writes,
+// and every pod that was bound.
 type observer struct {
-	f    fixture
-	mu   sync.Mutex
-	seen map[string]eviction // by pod UID
+	f      fixture
+	mu     sync.Mutex
+	seen   map[string]eviction // by pod UID
+	placed map[string]bool     // by pod UID
 }
 
 // evictions observes from now on. It lives through a restart of the API server.
 func (f fixture) evictions() *observer {
 	f.t.Helper()
-	o := &observer{f: f, seen: map[string]eviction{}}
+	o := &observer{f: f, seen: map[string]eviction{}, placed: map[string]bool{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(f.Client, 0, informers.WithNamespace(metav1.NamespaceDefault))
 	pods := factory.Core().V1().Pods().Informer()
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -148,15 +150,21 @@ func (o *observer) note(object any) {
 		object = gone.Obj
 	}
 	p, ok := object.(*corev1.Pod)
-	if !ok || p.DeletionTimestamp == nil {
+	if !ok {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p.Spec.NodeName != "" {
+		o.placed[string(p.UID)] = true
+	}
+	if p.DeletionTimestamp == nil {
 		return
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type != corev1.DisruptionTarget || c.Status != corev1.ConditionTrue {
 			continue
 		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
 		e, known := o.seen[string(p.UID)]
 		if !known {
 			e = eviction{pod: p.Name, set: p.Labels["set"], node: p.Spec.NodeName, at: time.Now()}
@@ -171,6 +179,13 @@ func (o *observer) all() []eviction {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return lists.SortedFunc(maps.Values(o.seen), func(a, b eviction) int { return a.at.Compare(b.at) })
+}
+
+// bound counts the pods that were bound until now, those of before included.
+func (o *observer) bound() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.placed)
 }
 
 // want checks how many pods of each ReplicaSet, or which pods without one, were

@@ -1,0 +1,69 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairslice/fairslice/test/bed"
+	"github.com/fairslice/fairslice/test/stack"
+)
+
+var (
+	stormKills = flag.Int("storm-kills", 8, "how often the control plane is killed in the reclaim storm")
+	stormSeed  = flag.Uint64("storm-seed", 1, "seed of the instants at which it is killed")
+)
+
+// TestReclaimStormSurvivesKills: while a queue takes back its quota in waves,
+// the control plane is killed at random instants and the API server once. In
+// the end the queue has its quota, and exactly as many pods were evicted as it
+// took: none twice, none for a claim that another victim already served.
+func TestReclaimStormSurvivesKills(t *testing.T) {
+	const wave, perNode = 4, 8
+	waves := *stormKills
+	var nodes []stack.GPUNode
+	for i := range (waves*wave + 2*perNode) / perNode {
+		nodes = append(nodes, stack.A100(fmt.Sprintf("n%d", i), perNode))
+	}
+	total, quota := len(nodes)*perNode, waves*wave
+	random := rand.New(rand.NewPCG(*stormSeed, 0))
+	f := use(t, nodes...)
+	f.queue("owner", map[string]any{"quota": gpus(quota)})
+	for i := range total / perNode {
+		name := fmt.Sprintf("lender%d", i)
+		f.queue(name, map[string]any{})
+		f.replicas(name, perNode, stack.Queue(name), stack.Whole(1), goneAfter(time.Duration(1+i%3)*time.Second))
+	}
+	f.eventuallyRun(60*time.Second, map[string]int{"lender": total})
+	seen := f.evictions()
+	for i := range waves {
+		var claimants []*corev1.Pod
+		for j := range wave {
+			claimants = append(claimants, stack.Pod(fmt.Sprintf("owner-%d", i*wave+j), stack.Queue("owner"), stack.Whole(1)))
+		}
+		f.create(claimants...)
+		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+		f.must(f.Kill(stack.ControlPlane))
+		if i == waves/2 {
+			f.must(f.Restart(f.ctx, bed.APIServer))
+		}
+		f.must(f.Restart(f.ctx, stack.ControlPlane))
+	}
+	f.eventuallyRun(90*time.Second, map[string]int{"owner-": quota, "lender": total - quota})
+	f.cycles(10)
+	if all := seen.all(); len(all) != quota {
+		t.Errorf("%d pods were evicted for %d claimants (seed %d)", len(all), quota, *stormSeed)
+		for _, e := range all {
+			t.Logf("%s %s: %s", e.at.Format("15:04:05.000"), e.pod, e.message)
+		}
+	}
+	f.held()
+	f.consistent()
+}

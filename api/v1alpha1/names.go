@@ -64,7 +64,16 @@ const (
 	// AnnotationMinIsolation is the weakest isolation level (see
 	// LabelGPUIsolation) that the pod accepts.
 	AnnotationMinIsolation = Group + "/min-gpu-isolation"
+	// AnnotationGPUProcesses declares how many processes use a GPU in each of the
+	// pod's containers, by default 1. MPS limits each process, so a container's
+	// share is divided by it; the other isolation levels do not need it.
+	AnnotationGPUProcesses = Group + "/gpu-processes"
 )
+
+// AnnotationCordonedGPUs on a node lists GPUs, by UUID or driver's index and
+// separated by commas, that take no new containers. People write it, the device
+// plugin obeys.
+const AnnotationCordonedGPUs = Group + "/cordoned-gpus"
 
 // Labels and annotations that the device plugin writes on its node.
 const (
@@ -82,7 +91,7 @@ const (
 	// LabelGPUMemory is the usable memory of the smallest GPU, in MiB.
 	LabelGPUMemory = Group + "/gpu.memory"
 	// LabelGPUIsolation is the strongest isolation level that the node offers:
-	// mig, cgroup, mps, intercept, watch or none.
+	// mig, cgroup, mps, intercept, watch or none. The same key is an annotation.
 	LabelGPUIsolation = Group + "/gpu-isolation"
 )
 

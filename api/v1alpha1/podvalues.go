@@ -28,6 +28,10 @@ const (
 // MaxGPUCount is the largest value of AnnotationGPUCount.
 const MaxGPUCount = 16
 
+// MaxGPUProcesses is the largest value of AnnotationGPUProcesses: as many clients
+// as MPS lets share a device.
+const MaxGPUProcesses = 48
+
 // Values of AnnotationNodePlacement and AnnotationGPUPlacement.
 const (
 	PlacementPack   = "pack"
@@ -56,6 +60,16 @@ func ParseGPUCount(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > MaxGPUCount || strconv.Itoa(n) != s {
 		return 0, fmt.Errorf("annotation %s is %q, must be a whole number from 1 to %d", AnnotationGPUCount, s, MaxGPUCount)
+	}
+	return n, nil
+}
+
+// ParseGPUProcesses reads the value of AnnotationGPUProcesses: 1 to
+// MaxGPUProcesses in plain decimal digits.
+func ParseGPUProcesses(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > MaxGPUProcesses || strconv.Itoa(n) != s {
+		return 0, fmt.Errorf("annotation %s is %q, must be a whole number from 1 to %d", AnnotationGPUProcesses, s, MaxGPUProcesses)
 	}
 	return n, nil
 }

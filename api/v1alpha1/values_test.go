@@ -6,6 +6,7 @@ package v1alpha1
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -113,6 +114,15 @@ func TestDeepCopyOfAmountIsApart(t *testing.T) {
 	}
 	if (*Amount)(nil).DeepCopy() != nil {
 		t.Error("the copy of nil is not nil")
+	}
+}
+
+func TestParseGPUProcesses(t *testing.T) {
+	for text, want := range map[string]int{"1": 1, "48": 48, "": 0, "0": 0, "49": 0, "-1": 0, "02": 0, "2 ": 0, "1.0": 0, "four": 0} {
+		got, err := ParseGPUProcesses(text)
+		if got != want || (err == nil) != (want > 0) || err != nil && !strings.Contains(err.Error(), "from 1 to 48") {
+			t.Errorf("ParseGPUProcesses(%q) = %d, %v; want %d", text, got, err, want)
+		}
 	}
 }
 

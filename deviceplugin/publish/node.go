@@ -173,7 +173,7 @@ func Keys(s NodeState) (labels, annotations map[string]string, err error) {
 			labels[v1alpha1.LabelGPUMemory] = strconv.FormatInt(g.MemoryMiB, 10)
 		}
 	}
-	return labels, map[string]string{v1alpha1.AnnotationGPUs: inventory}, nil
+	return labels, map[string]string{v1alpha1.AnnotationGPUs: inventory, v1alpha1.LabelGPUIsolation: s.Isolation}, nil
 }
 
 // LabelValue makes a model name a label value: "NVIDIA A100-SXM4-40GB" becomes

@@ -114,14 +114,14 @@ func TestReclaimOverThreeLevels(t *testing.T) {
 }
 
 // slowVictims is report R29: a claimant of four GPUs needs two victims, of which
-// one ends after a second and the other after eight.
-func slowVictims(t *testing.T) (fixture, *observer) {
+// one ends after a second and the other after slow.
+func slowVictims(t *testing.T, slow time.Duration) (fixture, *observer) {
 	f := use(t, stack.A100("n0", 6))
 	f.queue("q1", map[string]any{"quota": gpus(4)})
 	f.queue("q2", map[string]any{"quota": gpus(2)})
 	seen := f.evictions()
 	f.replicas("quick", 1, stack.Queue("q2"), stack.Whole(3), goneAfter(time.Second))
-	f.replicas("slow", 1, stack.Queue("q2"), stack.Whole(3), goneAfter(8*time.Second))
+	f.replicas("slow", 1, stack.Queue("q2"), stack.Whole(3), goneAfter(slow))
 	f.eventuallyRun(20*time.Second, map[string]int{"quick-": 1, "slow-": 1})
 	f.create(stack.Pod("claimant", stack.Queue("q1"), stack.Whole(4)))
 	f.eventually(15*time.Second, func() string {
@@ -135,7 +135,7 @@ func slowVictims(t *testing.T) (fixture, *observer) {
 
 // TestRoomIsHeldUntilTheLastVictimIsGone guards report R29.
 func TestRoomIsHeldUntilTheLastVictimIsGone(t *testing.T) {
-	f, seen := slowVictims(t)
+	f, seen := slowVictims(t, 8*time.Second)
 	order := f.record()
 	f.create(stack.Pod("newcomer", stack.Queue("team"), stack.Whole(3)))
 	f.eventuallyRun(30*time.Second, map[string]int{"claimant": 1})
@@ -152,7 +152,7 @@ func TestRoomIsHeldUntilTheLastVictimIsGone(t *testing.T) {
 
 // TestRoomIsLetGoWithItsClaimant is the second run of report R29.
 func TestRoomIsLetGoWithItsClaimant(t *testing.T) {
-	f, seen := slowVictims(t)
+	f, seen := slowVictims(t, time.Minute)
 	f.eventuallyRunning(10*time.Second, "slow-", 0)
 	f.must(f.Client.CoreV1().Pods(metav1.NamespaceDefault).Delete(f.ctx, "claimant", metav1.DeleteOptions{}))
 	began := time.Now()

@@ -26,7 +26,7 @@ func (d *decider) consolidate() {
 		}
 		s := &search{d: d, j: j, rule: RuleConsolidate, moves: true, ahead: true}
 		judge := func(w *model.LiveWorkload) mercy {
-			if !w.Spec.Recreated && !slices.ContainsFunc(w.Pods, placedNow) {
+			if (!w.Spec.Recreated || d.c.Now() < w.Spec.SparedUntil) && !slices.ContainsFunc(w.Pods, placedNow) {
 				return spare
 			}
 			return takeAll
@@ -86,17 +86,21 @@ func (s *search) runMoves() bool {
 	if s.dependent() {
 		return s.run()
 	}
+	if s.stopped() {
+		return false
+	}
 	mark, used := s.d.c.Mark(), slices.Clone(s.d.budgetUsed)
 	if s.collectAll(); len(s.units) == 0 {
 		return false
 	}
-	for i := range s.j.tasks {
-		tasks := s.j.tasks[i : i+1]
-		if !s.direct(tasks) && !s.moveLeast(tasks) {
-			s.d.c.Undo(mark)
-			s.d.budgetUsed = used
-			return false
-		}
+	stuck := func(p *model.LivePod) bool {
+		tasks := []*model.LivePod{p}
+		return !s.direct(tasks) && !s.moveLeast(tasks)
+	}
+	if slices.ContainsFunc(s.j.tasks, stuck) || s.tooFast() {
+		s.d.c.Undo(mark)
+		s.d.budgetUsed = used
+		return false
 	}
 	return true
 }

@@ -95,6 +95,7 @@ type decider struct {
 	hopeless map[*model.Shape]hopelessness
 	// budgetUsed counts evictions per disruption budget.
 	budgetUsed []int
+	tempo      tempo
 	victims    *victimIndex
 	// jobs are the backlog's, kept over the actions.
 	jobs map[*model.LiveWorkload]*job

@@ -129,6 +129,7 @@ func (d *decider) forEachClaimant(rule Rule, try func(j *job) outcome) {
 	for j := w.next(); j != nil; j = w.next() {
 		like, alike := d.likeness(j, rule)
 		if n, ok := failed[like]; alike && ok && len(j.tasks) >= n {
+			d.noteAlike(j.w, like)
 			w.done(false)
 			continue
 		}

@@ -116,7 +116,7 @@ func (d *decider) reclaimMercy(claimant int, w *model.LiveWorkload) mercy {
 }
 
 func (d *decider) mercyFor(w *model.LiveWorkload, minimum int64) mercy {
-	if reclaim.Protected(w.Spec.StartedAt, minimum, d.c.Now()) {
+	if d.c.Now() < w.Spec.SparedUntil || reclaim.Protected(w.Spec.StartedAt, minimum, d.c.Now()) {
 		return surplusOnly
 	}
 	return takeAll

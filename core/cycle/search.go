@@ -57,6 +57,9 @@ const suspicion = 256
 
 // run places the whole chunk or leaves no trace.
 func (s *search) run() bool {
+	if s.stopped() {
+		return false
+	}
 	mark := s.d.c.Mark()
 	used := slices.Clone(s.d.budgetUsed)
 	s.whole = s.dependent()
@@ -66,11 +69,12 @@ func (s *search) run() bool {
 	} else {
 		ok = s.runByPod()
 	}
-	if !ok {
+	if !ok || s.tooFast() {
 		s.d.c.Undo(mark)
 		s.d.budgetUsed = used
+		return false
 	}
-	return ok
+	return true
 }
 
 // dependent says whether the places of a chunk's pods depend on each other.
@@ -341,6 +345,7 @@ func (s *search) hopeless() bool {
 // claimant had taken earlier in this cycle, and loses now, goes to the new
 // one.
 func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
+	s.keepTempo()
 	for _, u := range s.taken {
 		if u.w.Active > 0 {
 			s.d.victims.stale[u.w.Queue] = true

@@ -24,9 +24,10 @@ import (
 //	queue NAME [parent=] [quota=] [limit=] [weight=] [priority=] [runtime=s]
 //	topology NAME levels=(wide,narrow)
 //	job NAME queue= [pods=1] [min=pods] [gpus=|milli=|mib=] [priority=] [firm]
-//	    [bare] [on=(node,…)] [started=s] [required=] [preferred=] [group=(name:min,…)]
+//	    [bare] [on=(node,…)] [started=s] [spared=s] [required=] [preferred=] [group=(name:min,…)]
 //	pod UID state=STATE [node=] [group=]
 //	budget NAME allowed=1 pods=(…)
+//	pace [cluster=] [queue=] [evicted=(queue:n,…)]: evictions a minute, and those of the last one
 //	cycle [obey]: decide; with obey, do what the plan says
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -63,6 +64,9 @@ func (s *transcript) command(d *datadriven.TestData) string {
 	case "budget":
 		s.budgets = append(s.budgets, model.DisruptionBudget{Key: "ns/" + first(d), Allowed: number(d, "allowed", 0), Pods: list(d, "pods")})
 		s.c.SetBudgets(s.budgets)
+		return ""
+	case "pace":
+		s.paceCommand(d)
 		return ""
 	case "cycle":
 		if d.HasArg("obey") {
@@ -114,6 +118,9 @@ func (s *transcript) jobCommand(d *datadriven.TestData) string {
 	spec := model.Workload{Key: key, Queue: text(d, "queue"), Priority: int32(number(d, "priority", 50)), Preemptible: !d.HasArg("firm"),
 		MinMember: number(d, "min", pods), CreatedAt: s.age, StaleGrace: -1, Recreated: !d.HasArg("bare"), PendingSince: s.now,
 		PreemptionDelay: int64(number(d, "delay", 0)) * second}
+	if d.HasArg("spared") {
+		spec.SparedUntil = s.now + int64(number(d, "spared", 0))*second
+	}
 	if d.HasArg("started") {
 		spec.StartedAt = s.now - int64(number(d, "started", 0))*second
 	}
@@ -145,6 +152,16 @@ func (s *transcript) jobCommand(d *datadriven.TestData) string {
 		}
 	}
 	return ""
+}
+
+// paceCommand says how many evictions a minute are allowed and have been done.
+func (s *transcript) paceCommand(d *datadriven.TestData) {
+	p := model.Pace{Cluster: number(d, "cluster", 0), Queue: number(d, "queue", 0), Evicted: map[string]int{}}
+	for _, kv := range list(d, "evicted") {
+		queue, n, _ := strings.Cut(kv, ":")
+		p.Evicted[queue], _ = strconv.Atoi(n)
+	}
+	s.c.SetPace(p)
 }
 
 var states = map[string]model.PodState{"pending": model.Pending, "gated": model.Gated, "promised": model.Promised, "bound": model.Bound,

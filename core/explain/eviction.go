@@ -54,3 +54,14 @@ func Blocked(budget, rule string) Reason {
 	return Reason{Code: BudgetForbids, Budget: budget,
 		Message: fmt.Sprintf("disruption budget %s does not allow the evictions that would make room by %s", budget, rule)}
 }
+
+// Paced says that the evictions which would make room come too fast: most a
+// minute are allowed in a queue, or in the cluster if queue is "".
+func Paced(queue string, most int, rule string) Reason {
+	where := "in the cluster"
+	if queue != "" {
+		where = "in queue " + queue
+	}
+	return Reason{Code: EvictionPace, Queue: queue,
+		Message: fmt.Sprintf("room by %s has to wait: no more than %s a minute %s", rule, count(most, "eviction", "evictions"), where)}
+}

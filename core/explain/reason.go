@@ -21,6 +21,7 @@ const (
 	WaitingForVictims       Code = "WaitingForVictims"
 	WaitingForRelease       Code = "WaitingForRelease"
 	BudgetForbids           Code = "BudgetForbids"
+	EvictionPace            Code = "EvictionPace"
 	InvalidRequest          Code = "InvalidRequest"
 	ReclaimedForFairShare   Code = "ReclaimedForFairShare"
 	ReclaimedForQuota       Code = "ReclaimedForQuota"

@@ -53,6 +53,7 @@ type Cluster struct {
 	rematch    bool
 	budgets    []DisruptionBudget
 	budgetsOf  map[string][]int
+	pace       Pace
 	journal    []entry
 	touchLog   []int32
 	touchBase  uint64

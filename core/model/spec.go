@@ -195,6 +195,9 @@ type Workload struct {
 	// PreemptionDelay in nanoseconds: no eviction for this workload until it
 	// has been pending that long.
 	PreemptionDelay int64
+	// SparedUntil in nanoseconds: before it, what the workload needs for its
+	// minimum is no victim of a claimant, as it was one a short while ago.
+	SparedUntil int64
 	// PendingSince in nanoseconds, for PreemptionDelay.
 	PendingSince int64
 	// Recreated is true if something makes a new pod for an evicted one. Pods

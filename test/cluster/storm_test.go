@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 	"time"
 
@@ -64,6 +65,28 @@ func TestReclaimStormSurvivesKills(t *testing.T) {
 			t.Logf("%s %s: %s", e.at.Format("15:04:05.000"), e.pod, e.message)
 		}
 	}
+	f.held()
+	f.consistent()
+}
+
+// TestReclaimSurvivesASilentStore: the store hangs for five seconds in the
+// middle of a reclaim, so that evictions, promises and bindings time out or
+// fail. Then all goes on, with no victim more.
+func TestReclaimSurvivesASilentStore(t *testing.T) {
+	f := use(t, stack.A100("n0", 8), stack.A100("n1", 8))
+	f.queue("owner", map[string]any{"quota": gpus(6)})
+	f.replicas("lender", 16, stack.Queue("team"), stack.Whole(1), goneAfter(2*time.Second))
+	f.eventuallyRun(30*time.Second, map[string]int{"lender-": 16})
+	seen := f.evictions()
+	for i := range 6 {
+		f.create(stack.Pod(fmt.Sprintf("owner-%d", i), stack.Queue("owner"), stack.Whole(1)))
+	}
+	f.must(f.Signal(bed.Etcd, syscall.SIGSTOP))
+	time.Sleep(5 * time.Second)
+	f.must(f.Signal(bed.Etcd, syscall.SIGCONT))
+	f.eventuallyRun(60*time.Second, map[string]int{"owner-": 6, "lender-": 10})
+	f.cycles(10)
+	seen.want(map[string]int{"lender": 6})
 	f.held()
 	f.consistent()
 }

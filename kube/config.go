@@ -26,6 +26,17 @@ type Config struct {
 	// StuckAfter is how long after the end of its grace period a pod that
 	// still exists is given up on: nothing waits for its room any more.
 	StuckAfter time.Duration
+	// EvictionsPerMinute and QueueEvictionsPerMinute bound evictions for
+	// claimants, in all and in each leaf queue that victims are in; 0 is no
+	// bound.
+	EvictionsPerMinute, QueueEvictionsPerMinute int
+	// PreemptionDelay is how long a workload waits for free room before others
+	// have to give way, unless its PodGroup says otherwise.
+	PreemptionDelay time.Duration
+	// EvictionBackoff is how long a workload that was evicted is no victim
+	// again, doubled with every further eviction up to 16 times; 0 is not at
+	// all.
+	EvictionBackoff time.Duration
 	// UsageHalfLife is how long it takes until what a queue used counts half;
 	// with 0 past usage does not count. UsageWindow is how far back it counts at
 	// all.

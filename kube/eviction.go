@@ -52,6 +52,7 @@ func (l *Ledger) sentence(evictions []cycle.Eviction) {
 			continue
 		}
 		e.sentence = &ev
+		l.count(e, ev)
 		l.refeed(e)
 		if ev.MoveTo != nil && e.facts.owner != "" {
 			h := &hold{owner: e.facts.owner, facts: e.facts, node: ev.MoveTo.Node, gpus: ev.MoveTo.GPUs}

@@ -177,7 +177,7 @@ func (l *Ledger) apply(g *v1alpha1.PodGroupSpec, out *model.Workload) {
 	out.MinSubGroup = intOr(g.MinSubGroup, 0)
 	out.SubGroups = subGroupsOf(g.SubGroups)
 	out.Topology = constraintOf(g.Topology)
-	out.PreemptionDelay = durationOr(g.PreemptionDelay, 0)
+	out.PreemptionDelay = durationOr(g.PreemptionDelay, out.PreemptionDelay)
 	out.StaleGrace = durationOr(g.StaleGracePeriod, -1)
 }
 

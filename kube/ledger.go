@@ -90,6 +90,7 @@ type Ledger struct {
 	reports      []cycle.QueueReport
 	holds        map[string]*hold // by UID of the moved pod
 	usage        usageBook
+	restraint    restraint
 	troubles     map[string]string
 	newTroubles  []Trouble
 
@@ -126,6 +127,10 @@ type entry struct {
 	blockedUntil int64
 	// sentence is the plan's eviction of the pod, nil for none.
 	sentence *cycle.Eviction
+	// counted is true once the eviction is on the record of the workload;
+	// record is that of the pod that this one stands in for.
+	counted bool
+	record  record
 	// protectedUntil (nanoseconds) keeps a pod whose eviction was refused from
 	// being a victim.
 	protectedUntil int64
@@ -175,6 +180,7 @@ func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources 
 		unsynced:    map[string]bool{},
 		changed:     make(chan struct{}, 1),
 		usage:       newUsageBook(config),
+		restraint:   newRestraint(),
 	}
 	for _, s := range sources {
 		l.unsynced[s] = true

@@ -38,6 +38,9 @@ type Round struct {
 	Starts []Start
 	// Duration of the decision.
 	Duration time.Duration
+	// Next is when time alone may bring a decision, zero if nothing is known to
+	// wait for a time.
+	Next time.Time
 }
 
 // Start lets a pod onto its promised node.
@@ -62,13 +65,15 @@ func (l *Ledger) Decide(actions ...cycle.Action) Round {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	plan := l.decide(actions...)
-	return Round{Plan: plan, Starts: l.starts(), Duration: l.lastDuration}
+	return Round{Plan: plan, Starts: l.starts(), Duration: l.lastDuration, Next: l.next()}
 }
 
 func (l *Ledger) decide(actions ...cycle.Action) cycle.Plan {
 	began := l.clock()
 	l.tick(began.UnixNano())
+	l.forgetRecords(began.UnixNano())
 	l.flush()
+	l.feedPace(began.UnixNano())
 	l.observeUsage(began.UnixNano())
 	l.feedBudgets()
 	l.cluster.SetNow(began.UnixNano())
@@ -103,12 +108,18 @@ func (l *Ledger) promise(plan cycle.Plan) {
 		}
 		l.place(e, p)
 	}
+	l.restraint.next = 0
 	for _, w := range plan.Waits {
 		for _, uid := range w.Pods {
 			if e := l.pods[uid]; e != nil {
-				e.planReason, e.position = l.reworded(e, w.Reason), w.Position
+				r := l.reworded(e, w.Reason)
+				l.restrained(e, r)
+				e.planReason, e.position = r, w.Position
 			}
 		}
+	}
+	if len(plan.Waits) > 0 {
+		l.wakeForSpared(l.now())
 	}
 	l.reports = plan.Queues
 	l.sentence(plan.Evictions)

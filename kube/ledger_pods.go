@@ -49,7 +49,13 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 		l.index.add(e)
 	}
 	l.join(e)
+	if !known {
+		l.inherit(e)
+	}
 	l.follow(e, !known)
+	if facts.deleting {
+		l.noteEvicted(e)
+	}
 	concerned := e.fed || e.workload != nil
 	l.refeed(e)
 	if concerned || e.fed {
@@ -76,6 +82,7 @@ func (l *Ledger) RemovePod(uid string) {
 
 func (l *Ledger) dropPod(uid string) {
 	e := l.pods[uid]
+	l.noteEvicted(e)
 	l.leave(e)
 	l.account(e, -1)
 	l.index.remove(e)

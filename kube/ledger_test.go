@@ -29,7 +29,7 @@ import (
 //
 //	node n1 gpus=2 mib=40960 [plugin=no] [served=no] [healthy=1] [gone]
 //	queue q [quota=4] [limit=4] [parent=p] [gone]
-//	podgroup g [min=2] [queue=q] [subs=(x,y) x=1 y=2] [gone]
+//	podgroup g [min=2] [queue=q] [delay=10s] [subs=(x,y) x=1 y=2] [gone]
 //	namespace ns [queue=q]
 //	budget b app=x allowed=0
 //	pod p [uid=u] [ns=default] [queue=q] [group=g] [sub=x] [gpu=1|slice=25|mem=20] [count=2]
@@ -38,6 +38,8 @@ import (
 //	gone uid=u          the watch tells that a pod is gone
 //	decide [all]        a cycle
 //	remember 1h         past usage counts, with that half-life; restarts the ledger
+//	restrain [pace=2] [queuepace=1] [delay=30s] [backoff=1m]   restarts the ledger
+//	next                when time alone may bring a decision
 //	shares              what each queue used, in millionths, and is entitled to
 //	save, restore       what the queues used, across a restart of the ledger
 //	advance 10s
@@ -124,6 +126,14 @@ func (a args) number(key string, otherwise int) int {
 	return n
 }
 
+func (a args) duration(key string) time.Duration {
+	d, err := time.ParseDuration(a.or(key, "0s"))
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
 func (p *player) play(d *datadriven.TestData) (string, error) {
 	name, a := argsOf(d)
 	l := p.ledger
@@ -161,6 +171,11 @@ func (p *player) play(d *datadriven.TestData) (string, error) {
 		return "", nil
 	case "adopt":
 		l.Adopt()
+	case "restrain":
+		p.restart(func(c *Config) {
+			c.EvictionsPerMinute, c.QueueEvictionsPerMinute = a.number("pace", 0), a.number("queuepace", 0)
+			c.PreemptionDelay, c.EvictionBackoff = a.duration("delay"), a.duration("backoff")
+		})
 	case "remember":
 		halfLife, err := time.ParseDuration(name)
 		p.restart(func(c *Config) { c.UsageHalfLife = halfLife })
@@ -215,6 +230,12 @@ func (p *player) ask(cmd string, a args) (string, error) {
 		return fmt.Sprintf("ready=%v %d of %d", g.Ready(), g.Assumed+g.Bound+g.Succeeded, g.Minimum), nil
 	case "unsettled":
 		return fmt.Sprint(l.Unsettled(settleAge)), nil
+	case "next":
+		next := l.Decide().Next
+		if next.IsZero() {
+			return "never", nil
+		}
+		return "in " + next.Sub(p.time).String(), nil
 	case "shares":
 		return p.shares(), nil
 	case "save":
@@ -283,7 +304,7 @@ func said(code explain.Code, message string) string {
 		explain.InvalidRequest, explain.WaitingForVictims, explain.WaitingForRelease:
 		return string(code) + ": " + message
 	}
-	if strings.Contains(message, v1alpha1.LabelQueue) {
+	if strings.Contains(message, v1alpha1.LabelQueue) || strings.Contains(message, "room is taken from others") {
 		return string(code) + ": " + message
 	}
 	return string(code)
@@ -345,6 +366,9 @@ func (p *player) podGroup(name string, a args) {
 	}
 	g := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	g.Spec.Queue = a["queue"]
+	if a.has("delay") {
+		g.Spec.PreemptionDelay = &metav1.Duration{Duration: a.duration("delay")}
+	}
 	if a.has("min") {
 		n := int32(a.number("min", 1))
 		g.Spec.MinMember = &n

@@ -150,10 +150,11 @@ func (c *Controller) cycles(ctx context.Context) {
 			}
 		case <-resync.C:
 		}
+		next := c.options.Resync
 		if c.ledger.Ready() == nil && c.options.Leads() == nil {
-			c.cycle()
+			next = c.cycle()
 		}
-		resync.Reset(c.options.Resync)
+		resync.Reset(next)
 	}
 }
 
@@ -178,8 +179,9 @@ func (c *Controller) settle(ctx context.Context) bool {
 	}
 }
 
-// cycle runs one cycle and hands its results to the writers.
-func (c *Controller) cycle() {
+// cycle runs one cycle and hands its results to the writers. It returns how long
+// the next one may wait.
+func (c *Controller) cycle() time.Duration {
 	var round kube.Round
 	if c.options.Evictor == nil {
 		round = c.ledger.Decide(cycle.Allocate)
@@ -195,6 +197,10 @@ func (c *Controller) cycle() {
 		c.log.Info("cycle", "starts", len(round.Starts), "evictions", len(round.Plan.Evictions),
 			"withdrawn", len(round.Plan.Withdrawn), "waits", len(round.Plan.Waits), "took", round.Duration)
 	}
+	if round.Next.IsZero() {
+		return c.options.Resync
+	}
+	return min(c.options.Resync, max(c.options.Quiet, round.Next.Sub(c.options.Clock())))
 }
 
 // writeStatus brings status, conditions and the backlog up to date at a steady

@@ -1,0 +1,67 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"testing"
+	"time"
+)
+
+// TestBackoffGrows with every eviction in a row, up to a bound, and starts anew
+// after a long time in peace.
+func TestBackoffGrows(t *testing.T) {
+	config := Config{EvictionBackoff: time.Minute}
+	var r record
+	now := int64(1_800_000_000_000_000_000)
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 16} {
+		if r = r.again(&config, now); r.until-now != int64(want*time.Minute) {
+			t.Errorf("spared for %s, want %s", time.Duration(r.until-now), want*time.Minute)
+		}
+		now = r.until
+	}
+	if quiet := now + int64(16*time.Minute); r.forgotten(&config, quiet-1) || !r.forgotten(&config, quiet) {
+		t.Error("the record is not forgotten 16 minutes after the end of the back-off")
+	}
+}
+
+// TestGangIsSparedOnce: the members of a gang that go one after the other are one
+// eviction, and its next one is the second.
+func TestGangIsSparedOnce(t *testing.T) {
+	p := newPlayer()
+	p.restart(func(c *Config) { c.EvictionBackoff = time.Minute })
+	p.node("n1", args{"gpus": "2"})
+	p.queue("a", args{"quota": "2"})
+	p.queue("b", args{})
+	p.podGroup("g", args{"min": "2", "queue": "b"})
+	member := func(uid, gpu string, more ...string) {
+		a := args{"uid": uid, "group": "g", "gpu": "1", "node": "n1", "phase": "Running", "assigned": gpu, "owner": "job"}
+		for _, m := range more {
+			a[m] = ""
+		}
+		p.ledger.SetPod(podOf(uid, a, p.time))
+	}
+	spared := func() time.Duration {
+		return time.Duration(p.ledger.workloads["default/g"].spec.SparedUntil - p.time.UnixNano())
+	}
+	for round, want := range []time.Duration{time.Minute, 2 * time.Minute} {
+		x, y := string(rune('p'+2*round)), string(rune('q'+2*round))
+		member(x, "n1-g0")
+		member(y, "n1-g1")
+		p.ledger.SetPod(podOf("claimant", args{"queue": "a", "gpu": "2", "gated": ""}, p.time))
+		if got := len(p.ledger.Decide().Plan.Evictions); got != 2 {
+			t.Fatalf("%d evictions, want both members", got)
+		}
+		member(x, "n1-g0", "deleting")
+		p.time = p.time.Add(5 * time.Second)
+		member(y, "n1-g1", "deleting")
+		p.ledger.Decide()
+		if got := spared() + 5*time.Second; got != want {
+			t.Errorf("after eviction %d the gang is spared for %s, want %s", round+1, got, want)
+		}
+		p.ledger.RemovePod("claimant")
+		p.ledger.RemovePod(x)
+		p.ledger.RemovePod(y)
+		p.time = p.time.Add(want)
+	}
+}

@@ -33,8 +33,10 @@ type end struct {
 
 // NewCluster takes over the nodes. models is the number of GPU models.
 func NewCluster(policy Policy, classes []Class, nodes []Node, models int) *Cluster {
-	c := &Cluster{Nodes: nodes, version: make([]uint32, len(nodes)), worth: make([]int64, len(nodes)),
-		known: make([]uint32, len(nodes)), byModel: make([]int64, models)}
+	c := &Cluster{
+		Nodes: nodes, version: make([]uint32, len(nodes)), worth: make([]int64, len(nodes)),
+		known: make([]uint32, len(nodes)), byModel: make([]int64, models),
+	}
 	for i := range nodes {
 		c.version[i] = 1
 	}

@@ -114,8 +114,10 @@ func TestArrivalsAreShuffledRepeatedAndEnoughForTheDemand(t *testing.T) {
 
 // genNode and genTask are small, so that tasks often just fit or just do not.
 func genNode(t *rapid.T) Node {
-	n := Node{Model: rapid.IntRange(0, 2).Draw(t, "model"), CPUMilli: rapid.Int64Range(0, 40).Draw(t, "cpu") * 1000,
-		MemoryMiB: rapid.Int64Range(1, 64).Draw(t, "memory") * 1024}
+	n := Node{
+		Model: rapid.IntRange(0, 2).Draw(t, "model"), CPUMilli: rapid.Int64Range(0, 40).Draw(t, "cpu") * 1000,
+		MemoryMiB: rapid.Int64Range(1, 64).Draw(t, "memory") * 1024,
+	}
 	for range rapid.IntRange(0, 4).Draw(t, "gpus") {
 		n.Free = append(n.Free, Whole)
 	}
@@ -214,8 +216,10 @@ func TestReplayDropsOnlyWhatFitsNowhere(t *testing.T) {
 // most what it may.
 func TestMakeRoomKeepsEverythingRunning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		trace := &Trace{Nodes: rapid.SliceOfN(rapid.Custom(genNode), 1, 5).Draw(t, "nodes"),
-			Tasks: rapid.SliceOfN(rapid.Custom(genTask), 1, 30).Draw(t, "tasks"), Models: []string{"a", "b", "c"}}
+		trace := &Trace{
+			Nodes: rapid.SliceOfN(rapid.Custom(genNode), 1, 5).Draw(t, "nodes"),
+			Tasks: rapid.SliceOfN(rapid.Custom(genTask), 1, 30).Draw(t, "tasks"), Models: []string{"a", "b", "c"},
+		}
 		o := Options{Policy: ExpectedFill, ArrivePercent: 130, Seed: 1}
 		if _, err := trace.Arrivals(1, 130); err != nil {
 			return

@@ -152,7 +152,7 @@ func (s *Scorer) Cost(n *Node, base int64, t *Task, gpus []int) (int64, []int, b
 	var best int64
 	found := false
 	n.choices(t, func(choice []int) {
-		tie := s.tie(n, t, choice)
+		tie := s.tie(n, choice)
 		n.Take(t, choice)
 		cost := s.value(n) - base + tie
 		n.Give(t, choice)
@@ -170,7 +170,7 @@ func (s *Scorer) Value(n *Node) int64 { return s.value(n) }
 // tie is best fit: prefer the node with less GPU and CPU left, and the fuller
 // GPU. It is worth about one thousandth of a GPU, except in BestFit, where it
 // is all there is.
-func (s *Scorer) tie(n *Node, t *Task, gpus []int) int64 {
+func (s *Scorer) tie(n *Node, gpus []int) int64 {
 	if s.policy == FGD {
 		return 0
 	}

@@ -75,8 +75,10 @@ func Replay(t *Trace, o Options) (*Outcome, error) {
 	if !o.Learn {
 		expected = Classes(t.Tasks)
 	}
-	r := &run{cluster: NewCluster(o.Policy, expected, nodes, len(t.Models)), options: o,
-		maxMoves: o.MaxMoves, running: make([][]*placed, len(nodes)), failed: map[Task]int{}}
+	r := &run{
+		cluster: NewCluster(o.Policy, expected, nodes, len(t.Models)), options: o,
+		maxMoves: o.MaxMoves, running: make([][]*placed, len(nodes)), failed: map[Task]int{},
+	}
 	if r.maxMoves == 0 {
 		r.maxMoves = defaultMaxMoves
 	}

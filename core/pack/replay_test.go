@@ -36,7 +36,7 @@ func TestExpectedFillBeatsFGDOnTheExcerpt(t *testing.T) {
 	best := median(t, trace, Options{Policy: BestFit}, seeds, 100)
 	moved := median(t, trace, Options{Policy: ExpectedFill, Consolidate: true}, seeds, 100)
 	t.Logf("at 100 %% arrived, in millionths: best fit %d, FGD %d, expected fill %d, with moves %d", best, fgd, fill, moved)
-	if !(best < fgd && fgd < fill && fill < moved) {
+	if best >= fgd || fgd >= fill || fill >= moved {
 		t.Error("want best fit < FGD < expected fill < with moves")
 	}
 }

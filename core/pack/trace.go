@@ -164,7 +164,7 @@ func (t *Trace) addTask(r row) error {
 		task.Milli = int32(milli)
 	}
 	if spec := r.text("gpu_spec"); spec != "" && gpus > 0 {
-		for _, name := range strings.Split(spec, "|") {
+		for name := range strings.SplitSeq(spec, "|") {
 			model, err := t.model(r, strings.TrimSpace(name))
 			if err != nil {
 				return err

@@ -56,7 +56,7 @@ func (v *fragments) of(n *Node, free int64, whole int) int64 {
 	var sum int64
 	for i := range v.kinds {
 		k := &v.kinds[i]
-		unusable := free - k.usable(n, free, whole)
+		unusable := free - k.usable(n, whole)
 		for _, m := range k.members {
 			if m.cpu > n.CPUMilli || m.memory > n.MemoryMiB {
 				sum += m.weight * free
@@ -69,7 +69,7 @@ func (v *fragments) of(n *Node, free int64, whole int) int64 {
 }
 
 // usable is the capacity of the GPUs that one task of the kind could use.
-func (k *kind) usable(n *Node, free int64, whole int) int64 {
+func (k *kind) usable(n *Node, whole int) int64 {
 	switch {
 	case !k.models.Has(n.Model):
 		return 0
@@ -115,7 +115,7 @@ func (v *remainders) of(n *Node, free int64, whole int) int64 {
 	for i := range v.kinds {
 		k := &v.kinds[i]
 		copies := k.copies(n, whole)
-		usable := k.usable(n, free, whole)
+		usable := k.usable(n, whole)
 		size := int64(k.gpus) * int64(k.milli)
 		for _, m := range k.members {
 			count := copies

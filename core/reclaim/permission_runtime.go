@@ -19,7 +19,7 @@ func PreemptMinRuntime(t *model.QueueTree, victim int, fallback int64) int64 {
 
 // ReclaimMinRuntimeByQueue is rule M2: how long a job of leaf queue victim is
 // protected against reclaim when its own branch decides: as M1.
-func ReclaimMinRuntimeByQueue(t *model.QueueTree, victim int, fallback int64) int64 {
+func ReclaimMinRuntimeByQueue(t *model.QueueTree, victim int, fallback int64) int64 { //nolint:revive // named after the queue's field, as PreemptMinRuntime is
 	return nearestReclaimMinRuntime(t, victim, fallback)
 }
 
@@ -28,7 +28,7 @@ func ReclaimMinRuntimeByQueue(t *model.QueueTree, victim int, fallback int64) in
 // of their lowest common ancestor, so that a leaf cannot protect itself against
 // strangers better than its branch does. In different trees only the victim's
 // root counts.
-func ReclaimMinRuntimeByAncestor(t *model.QueueTree, claimant, victim int, fallback int64) int64 {
+func ReclaimMinRuntimeByAncestor(t *model.QueueTree, claimant, victim int, fallback int64) int64 { //nolint:revive // named after the queue's field, as PreemptMinRuntime is
 	_, from := Levelled(t, claimant, victim)
 	return nearestReclaimMinRuntime(t, from, fallback)
 }

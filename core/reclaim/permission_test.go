@@ -147,43 +147,55 @@ func TestWalkAndBoundaries(t *testing.T) {
 		{
 			name: "parents 4/4 (+1) and 6/4 (−1): equal", victim: "b", units: []amount.Amount{1}, claim: 1,
 			queues: []account{
-				{name: "P1", allocated: 4, share: 4}, {name: "P2", allocated: 6, share: 4},
-				{name: "a", parent: "P1", share: 4}, {name: "b", parent: "P2", allocated: 6, share: 4},
+				{name: "P1", allocated: 4, share: 4},
+				{name: "P2", allocated: 6, share: 4},
+				{name: "a", parent: "P1", share: 4},
+				{name: "b", parent: "P2", allocated: 6, share: 4},
 			},
 		},
 		{
 			name: "parents 4/4 (+1) and 7/4 (−1): lower", victim: "b", units: []amount.Amount{1}, claim: 1, want: true,
 			queues: []account{
-				{name: "P1", allocated: 4, share: 4}, {name: "P2", allocated: 7, share: 4},
-				{name: "a", parent: "P1", share: 4}, {name: "b", parent: "P2", allocated: 7, share: 4},
+				{name: "P1", allocated: 4, share: 4},
+				{name: "P2", allocated: 7, share: 4},
+				{name: "a", parent: "P1", share: 4},
+				{name: "b", parent: "P2", allocated: 7, share: 4},
 			},
 		},
 		{
 			name: "the same, damped by 1.2", victim: "b", units: []amount.Amount{1}, claim: 1, multiplier: 1200,
 			queues: []account{
-				{name: "P1", allocated: 4, share: 4}, {name: "P2", allocated: 7, share: 4},
-				{name: "a", parent: "P1", share: 4}, {name: "b", parent: "P2", allocated: 7, share: 4},
+				{name: "P1", allocated: 4, share: 4},
+				{name: "P2", allocated: 7, share: 4},
+				{name: "a", parent: "P1", share: 4},
+				{name: "b", parent: "P2", allocated: 7, share: 4},
 			},
 		},
 		{
 			name: "above a share of nothing is infinitely above", victim: "b", units: []amount.Amount{1}, claim: 1,
 			queues: []account{
-				{name: "P1", share: 0}, {name: "P2", allocated: 7, share: 4},
-				{name: "a", parent: "P1", share: 4}, {name: "b", parent: "P2", allocated: 7, share: 4},
+				{name: "P1", share: 0},
+				{name: "P2", allocated: 7, share: 4},
+				{name: "a", parent: "P1", share: 4},
+				{name: "b", parent: "P2", allocated: 7, share: 4},
 			},
 		},
 		{
 			name: "a claimant of unlimited share is never above it", victim: "b", units: []amount.Amount{1}, claim: 1, want: true,
 			queues: []account{
-				{name: "P1", allocated: 40, unlimitedShare: true}, {name: "P2", allocated: 7, share: 4},
-				{name: "a", parent: "P1", share: 4}, {name: "b", parent: "P2", allocated: 7, share: 4},
+				{name: "P1", allocated: 40, unlimitedShare: true},
+				{name: "P2", allocated: 7, share: 4},
+				{name: "a", parent: "P1", share: 4},
+				{name: "b", parent: "P2", allocated: 7, share: 4},
 			},
 		},
 		{
 			name: "what the claimant's own branch loses is counted off", victim: "a2", units: []amount.Amount{1}, claim: 1, want: true,
 			queues: []account{
-				{name: "P1", allocated: 5, share: 4}, {name: "P2", allocated: 3, share: 4},
-				{name: "a1", parent: "P1", share: 2}, {name: "a2", parent: "P1", allocated: 5, share: 2},
+				{name: "P1", allocated: 5, share: 4},
+				{name: "P2", allocated: 3, share: 4},
+				{name: "a1", parent: "P1", share: 2},
+				{name: "a2", parent: "P1", allocated: 5, share: 2},
 			},
 		},
 	} {
@@ -389,7 +401,10 @@ func TestProtected(t *testing.T) {
 		started, minimum, now int64
 		want                  bool
 	}{
-		{100, 50, 149, true}, {100, 50, 150, false}, {0, 50, 10, false}, {100, 0, 100, false},
+		{100, 50, 149, true},
+		{100, 50, 150, false},
+		{0, 50, 10, false},
+		{100, 0, 100, false},
 		{1 << 62, 1<<63 - 1, 1<<62 + 1, true},
 	} {
 		if got := Protected(c.started, c.minimum, c.now); got != c.want {

@@ -31,7 +31,8 @@ func holding(total, a, b amount.Amount) *model.QueueTree {
 		Total:     v(total),
 		Queues: []model.QueueNode{
 			{Name: "root", Parent: model.NoQueue, Allocated: v(a.Add(b)), Children: []int{1, 2}},
-			{Name: "a", Allocated: v(a)}, {Name: "b", Allocated: v(b)},
+			{Name: "a", Allocated: v(a)},
+			{Name: "b", Allocated: v(b)},
 		},
 	}
 }
@@ -313,5 +314,5 @@ func FuzzUnmarshal(f *testing.F) {
 }
 
 func equalParts(x, y map[string]model.Quantities) bool {
-	return maps.EqualFunc(x, y, func(a, b model.Quantities) bool { return maps.Equal(a, b) })
+	return maps.EqualFunc(x, y, maps.Equal[model.Quantities])
 }

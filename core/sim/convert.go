@@ -5,6 +5,7 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -52,9 +53,7 @@ func toNode(n *scenario.Node) model.Node {
 			model.ResourcePods:   amount.Amount(or(n.MaxPods, defaultNodePods)),
 		},
 	}
-	for key, value := range n.Labels {
-		out.Labels[key] = value
-	}
+	maps.Copy(out.Labels, n.Labels)
 	for name, count := range n.Other {
 		out.Allocatable[name] = amount.Amount(count)
 	}
@@ -128,11 +127,13 @@ func toWorkload(w *scenario.Workload) model.Workload {
 	}
 	for _, s := range w.SubGroupSets {
 		out.SubGroups = append(out.SubGroups, model.SubGroup{
-			Name: s.Name, Parent: s.Parent, MinSubGroup: s.MinSubGroup, Topology: toTopology(s.Topology)})
+			Name: s.Name, Parent: s.Parent, MinSubGroup: s.MinSubGroup, Topology: toTopology(s.Topology),
+		})
 	}
 	for _, g := range w.SubGroups {
 		out.SubGroups = append(out.SubGroups, model.SubGroup{
-			Name: g.Name, Parent: g.Parent, MinMember: g.MinMember, Topology: toTopology(g.Topology)})
+			Name: g.Name, Parent: g.Parent, MinMember: g.MinMember, Topology: toTopology(g.Topology),
+		})
 	}
 	if len(w.SubGroups) == 0 {
 		out.MinMember = or(w.MinMember, len(w.Pods)+w.Replicas)

@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -81,7 +82,8 @@ func (c *claims) apply(w *scenario.Workload, p *scenario.Pod, out *model.Pod) {
 		out.NodeTerms = restrict(out.NodeTerms, model.Requirement{Key: draLabel, Op: model.OpExists})
 		if c.holder[name] != p.Name {
 			out.Affinities = append(out.Affinities, model.PodAffinity{
-				MatchLabels: map[string]string{claimLabel(name): "true"}, TopologyKey: nodeNameLabel})
+				MatchLabels: map[string]string{claimLabel(name): "true"}, TopologyKey: nodeNameLabel,
+			})
 			continue
 		}
 		if out.Labels = cloneLabels(out.Labels); c.users[name] > 1 {
@@ -112,9 +114,7 @@ const nodeNameLabel = "fairslice.io/simulated-node-name"
 
 func cloneLabels(labels map[string]string) map[string]string {
 	out := make(map[string]string, len(labels)+1)
-	for k, v := range labels {
-		out[k] = v
-	}
+	maps.Copy(out, labels)
 	return out
 }
 

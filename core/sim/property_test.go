@@ -13,15 +13,15 @@ import (
 	"github.com/fairslice/fairslice/core/scenario"
 )
 
-func pointer[T any](v T) *T { return &v }
-
 func genQueues(t *rapid.T) []scenario.Queue {
 	queues := []scenario.Queue{{Name: "root", Quota: scenario.ResourceList{"gpu": amount.Unlimited}}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "queues") {
-		q := scenario.Queue{Name: fmt.Sprintf("q%d", i), Parent: "root",
-			Priority:        pointer(int32(rapid.IntRange(100, 101).Draw(t, "priority"))),
+		q := scenario.Queue{
+			Name: fmt.Sprintf("q%d", i), Parent: "root",
+			Priority:        new(int32(rapid.IntRange(100, 101).Draw(t, "priority"))),
 			Quota:           scenario.ResourceList{"gpu": amount.Amount(1000 * rapid.IntRange(0, 3).Draw(t, "quota"))},
-			OverQuotaWeight: scenario.ResourceList{"gpu": amount.Amount(1000 * rapid.IntRange(0, 2).Draw(t, "weight"))}}
+			OverQuotaWeight: scenario.ResourceList{"gpu": amount.Amount(1000 * rapid.IntRange(0, 2).Draw(t, "weight"))},
+		}
 		if rapid.IntRange(0, 2).Draw(t, "limited") == 0 {
 			q.Limit = scenario.ResourceList{"gpu": amount.Amount(500 * rapid.IntRange(0, 8).Draw(t, "limit"))}
 		}
@@ -43,20 +43,23 @@ func genRequest(t *rapid.T) scenario.Request {
 }
 
 func genWorkload(t *rapid.T, name string, queues int) scenario.Workload {
-	w := scenario.Workload{Name: name, Queue: fmt.Sprintf("q%d", rapid.IntRange(0, queues-1).Draw(t, "queue")),
+	w := scenario.Workload{
+		Name: name, Queue: fmt.Sprintf("q%d", rapid.IntRange(0, queues-1).Draw(t, "queue")),
 		Priority: int32(rapid.SampledFrom([]int{50, 75, 100}).Draw(t, "priority")),
-		Replicas: rapid.IntRange(1, 4).Draw(t, "replicas"), Request: genRequest(t)}
-	w.MinMember = pointer(rapid.IntRange(1, w.Replicas).Draw(t, "minMember"))
+		Replicas: rapid.IntRange(1, 4).Draw(t, "replicas"), Request: genRequest(t),
+	}
+	w.MinMember = new(rapid.IntRange(1, w.Replicas).Draw(t, "minMember"))
 	if rapid.Bool().Draw(t, "finite") {
-		w.DurationSeconds = pointer(scenario.Seconds(rapid.IntRange(1, 30).Draw(t, "duration") * second))
+		w.DurationSeconds = new(scenario.Seconds(rapid.IntRange(1, 30).Draw(t, "duration") * second))
 	}
 	return w
 }
 
 func genScenario(t *rapid.T) *scenario.Scenario {
 	s := &scenario.Scenario{Queues: genQueues(t), Timeline: &scenario.Timeline{
-		UntilSeconds:       pointer(scenario.Seconds(200 * second)),
-		TerminationSeconds: scenario.Seconds(rapid.IntRange(0, 2).Draw(t, "termination") * second)}}
+		UntilSeconds:       new(scenario.Seconds(200 * second)),
+		TerminationSeconds: scenario.Seconds(rapid.IntRange(0, 2).Draw(t, "termination") * second),
+	}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
 		s.Nodes = append(s.Nodes, scenario.Node{Name: fmt.Sprintf("n%d", i), GPUs: rapid.IntRange(0, 4).Draw(t, "gpus")})
 	}
@@ -69,7 +72,7 @@ func genScenario(t *rapid.T) *scenario.Scenario {
 		case 1:
 			e.NodeUp = node
 		default:
-			e.Submit = pointer(genWorkload(t, fmt.Sprintf("w%d", i), len(s.Queues)-1))
+			e.Submit = new(genWorkload(t, fmt.Sprintf("w%d", i), len(s.Queues)-1))
 		}
 		s.Timeline.Events = append(s.Timeline.Events, e)
 	}

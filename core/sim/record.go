@@ -91,24 +91,24 @@ func recordBudgets(budgets []model.DisruptionBudget, pods map[string]string) []s
 
 func recordSettings(m model.Settings) *scenario.Settings {
 	return &scenario.Settings{
-		UsageFactor:              pointerTo(scenario.MilliGPU(m.UsageFactor)),
-		ReclaimMultiplier:        pointerTo(scenario.MilliGPU(m.ReclaimMultiplier)),
-		MaxConsolidationVictims:  pointerTo(m.MaxConsolidationVictims),
-		ReclaimMoves:             pointerTo(m.ReclaimMoves),
-		ReclaimRuntimeByQueue:    pointerTo(m.ReclaimRuntimeByQueue),
-		StaleGraceSeconds:        pointerTo(scenario.Seconds(m.StaleGrace)),
-		PreemptMinRuntimeSeconds: pointerTo(scenario.Seconds(m.PreemptMinRuntime)),
-		ReclaimMinRuntimeSeconds: pointerTo(scenario.Seconds(m.ReclaimMinRuntime)),
+		UsageFactor:              new(scenario.MilliGPU(m.UsageFactor)),
+		ReclaimMultiplier:        new(scenario.MilliGPU(m.ReclaimMultiplier)),
+		MaxConsolidationVictims:  new(m.MaxConsolidationVictims),
+		ReclaimMoves:             new(m.ReclaimMoves),
+		ReclaimRuntimeByQueue:    new(m.ReclaimRuntimeByQueue),
+		StaleGraceSeconds:        new(scenario.Seconds(m.StaleGrace)),
+		PreemptMinRuntimeSeconds: new(scenario.Seconds(m.PreemptMinRuntime)),
+		ReclaimMinRuntimeSeconds: new(scenario.Seconds(m.ReclaimMinRuntime)),
 		StepLimit:                m.StepLimit,
 		Seed:                     m.Seed,
 	}
 }
 
-func pointerTo[T any](v T) *T { return &v }
-
 func recordNode(n *model.Node) scenario.Node {
-	out := scenario.Node{Name: n.Name, Labels: n.Labels, Down: !n.Ready, Cordoned: n.Unschedulable,
-		MIGStrategy: n.MIGStrategy, Isolation: n.Isolation, CPUMilli: new(int64), MemoryMiB: new(scenario.Bytes), MaxPods: new(int64)}
+	out := scenario.Node{
+		Name: n.Name, Labels: n.Labels, Down: !n.Ready, Cordoned: n.Unschedulable,
+		MIGStrategy: n.MIGStrategy, Isolation: n.Isolation, CPUMilli: new(int64), MemoryMiB: new(scenario.Bytes), MaxPods: new(int64),
+	}
 	for _, g := range n.GPUs {
 		out.GPUList = append(out.GPUList, scenario.GPU{ID: g.ID, Model: g.Model, MemoryMiB: g.MemoryMiB, Unhealthy: !g.Healthy, WholeOnly: !g.Shareable})
 	}
@@ -142,13 +142,15 @@ func put(m map[string]int64, key string, v int64) map[string]int64 {
 }
 
 func recordQueue(q *model.Queue) scenario.Queue {
-	out := scenario.Queue{Name: q.Name, Parent: q.Parent, Priority: pointerTo(q.Priority),
-		Quota: list(q.Quota), Limit: list(q.Limit), OverQuotaWeight: list(q.OverQuotaWeight)}
+	out := scenario.Queue{
+		Name: q.Name, Parent: q.Parent, Priority: new(q.Priority),
+		Quota: list(q.Quota), Limit: list(q.Limit), OverQuotaWeight: list(q.OverQuotaWeight),
+	}
 	if q.PreemptMinRuntime >= 0 {
-		out.PreemptMinRuntimeSeconds = pointerTo(scenario.Seconds(q.PreemptMinRuntime))
+		out.PreemptMinRuntimeSeconds = new(scenario.Seconds(q.PreemptMinRuntime))
 	}
 	if q.ReclaimMinRuntime >= 0 {
-		out.ReclaimMinRuntimeSeconds = pointerTo(scenario.Seconds(q.ReclaimMinRuntime))
+		out.ReclaimMinRuntimeSeconds = new(scenario.Seconds(q.ReclaimMinRuntime))
 	}
 	for resource, share := range q.Usage {
 		if out.Usage == nil {

@@ -11,12 +11,14 @@ import (
 )
 
 func recordWorkload(w *model.Workload, now int64) scenario.Workload {
-	out := scenario.Workload{Name: w.Key, Queue: w.Queue, Priority: w.Priority,
-		Preemptible: pointerTo(w.Preemptible), MinSubGroup: w.MinSubGroup, Topology: recordTopology(w.Topology),
-		AgeSeconds: pointerTo(scenario.Seconds(now - w.CreatedAt)), PreemptionDelaySeconds: scenario.Seconds(w.PreemptionDelay),
-		NotRecreated: !w.Recreated}
+	out := scenario.Workload{
+		Name: w.Key, Queue: w.Queue, Priority: w.Priority,
+		Preemptible: new(w.Preemptible), MinSubGroup: w.MinSubGroup, Topology: recordTopology(w.Topology),
+		AgeSeconds: new(scenario.Seconds(now - w.CreatedAt)), PreemptionDelaySeconds: scenario.Seconds(w.PreemptionDelay),
+		NotRecreated: !w.Recreated,
+	}
 	if len(w.SubGroups) == 0 {
-		out.MinMember = pointerTo(w.MinMember)
+		out.MinMember = new(w.MinMember)
 	}
 	inner := map[string]bool{}
 	for _, g := range w.SubGroups {
@@ -24,21 +26,25 @@ func recordWorkload(w *model.Workload, now int64) scenario.Workload {
 	}
 	for _, g := range w.SubGroups {
 		if inner[g.Name] {
-			out.SubGroupSets = append(out.SubGroupSets, scenario.SubGroupSet{Name: g.Name, Parent: g.Parent,
-				MinSubGroup: g.MinSubGroup, Topology: recordTopology(g.Topology)})
+			out.SubGroupSets = append(out.SubGroupSets, scenario.SubGroupSet{
+				Name: g.Name, Parent: g.Parent,
+				MinSubGroup: g.MinSubGroup, Topology: recordTopology(g.Topology),
+			})
 			continue
 		}
-		out.SubGroups = append(out.SubGroups, scenario.SubGroup{Name: g.Name, Parent: g.Parent,
-			MinMember: g.MinMember, Topology: recordTopology(g.Topology)})
+		out.SubGroups = append(out.SubGroups, scenario.SubGroup{
+			Name: g.Name, Parent: g.Parent,
+			MinMember: g.MinMember, Topology: recordTopology(g.Topology),
+		})
 	}
 	if w.StartedAt > 0 {
-		out.StartedSecondsAgo = pointerTo(scenario.Seconds(now - w.StartedAt))
+		out.StartedSecondsAgo = new(scenario.Seconds(now - w.StartedAt))
 	}
 	if w.StaleSince > 0 {
-		out.StaleSeconds = pointerTo(scenario.Seconds(now - w.StaleSince))
+		out.StaleSeconds = new(scenario.Seconds(now - w.StaleSince))
 	}
 	if w.StaleGrace >= 0 {
-		out.StaleGraceSeconds = pointerTo(scenario.Seconds(w.StaleGrace))
+		out.StaleGraceSeconds = new(scenario.Seconds(w.StaleGrace))
 	}
 	if w.HasSpreading {
 		out.NodePlacement, out.GPUSharing = placementWord(w.NodeSpreading), placementWord(w.GPUSpreading)
@@ -62,19 +68,23 @@ func recordTopology(t *model.TopologyConstraint) *scenario.TopologyConstraint {
 
 // stateWords are the states as a scenario calls them. Bound pods run; pods stuck
 // in deletion count as releasing.
-var stateWords = map[model.PodState]string{model.Pending: scenario.Pending, model.Gated: scenario.Gated,
+var stateWords = map[model.PodState]string{
+	model.Pending: scenario.Pending, model.Gated: scenario.Gated,
 	model.Promised: scenario.Pipelined, model.Bound: scenario.Running, model.Releasing: scenario.Releasing,
-	model.Stuck: scenario.Releasing, model.Succeeded: scenario.Succeeded, model.Failed: scenario.Failed}
+	model.Stuck: scenario.Releasing, model.Succeeded: scenario.Succeeded, model.Failed: scenario.Failed,
+}
 
 func recordPod(p *model.Pod) scenario.Pod {
-	out := scenario.Pod{State: stateWords[p.State], Node: p.Node, SubGroup: p.SubGroup,
+	out := scenario.Pod{
+		State: stateWords[p.State], Node: p.Node, SubGroup: p.SubGroup,
 		Request: recordRequest(p), Labels: p.Labels, MinIsolation: p.MinIsolation, NominatedNode: p.NominatedNode,
-		Leader: p.Leader, ExcludedNodes: p.ExcludedNodes}
+		Leader: p.Leader, ExcludedNodes: p.ExcludedNodes,
+	}
 	for _, h := range p.Held {
 		out.Held = append(out.Held, scenario.HeldGPU(h))
 	}
 	if p.HasOrder {
-		out.OrderPriority = pointerTo(p.Order)
+		out.OrderPriority = new(p.Order)
 	}
 	for _, t := range p.Tolerations {
 		out.Tolerations = append(out.Tolerations, scenario.Toleration(t))

@@ -34,6 +34,10 @@ type InventoryGPU struct {
 	NUMANode int `json:"numa"`
 	// Healthy is false while the GPU takes no new containers.
 	Healthy bool `json:"healthy"`
+	// Cordoned is true while AnnotationCordonedGPUs names it; then it is not Healthy.
+	Cordoned bool `json:"cordoned,omitempty"`
+	// Reason is why it is not Healthy, as half a sentence; empty when it is.
+	Reason string `json:"reason,omitempty"`
 	// Resources that the plugin serves from this GPU.
 	Resources []string `json:"resources"`
 }

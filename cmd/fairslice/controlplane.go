@@ -65,7 +65,7 @@ may run: only the one that holds the lease decides, and only it is ready.`,
 	f.StringVar(&p.tls.ClientCA, "client-ca", "", "PEM file with the CA of kube-scheduler's client certificate, which the verbs then require")
 	f.BoolVar(&p.insecureHTTP, "insecure-http", false, "serve plain HTTP without authentication, for tests on one machine")
 	f.BoolVar(&p.election.enabled, "leader-elect", false, "decide only while holding the lease")
-	f.StringVar(&p.election.namespace, "namespace", "fairslice-system", "namespace of the lease and of the backlog's ConfigMap")
+	f.StringVar(&p.election.namespace, "namespace", "fairslice-system", "namespace of the lease and of the ConfigMaps of backlog and usage")
 	f.DurationVar(&p.election.lease, "lease-duration", 15*time.Second, "how long others wait before they take over the lease")
 	f.BoolVar(&p.evictions, "evictions", true, "reclaim, preempt and consolidate through the Eviction API; false only places")
 	f.BoolVar(&p.groupOwners, "group-owners", true, "derive gangs from the owners of pods (Job, JobSet, PyTorchJob, RayCluster …); false knows PodGroups alone")
@@ -73,6 +73,7 @@ may run: only the one that holds the lease decides, and only it is ready.`,
 	f.StringVar(&p.config.QueueLabel, "queue-label", p.config.QueueLabel, "label that names the queue on pods and namespaces")
 	f.StringVar(&p.config.DefaultQueue, "default-queue", p.config.DefaultQueue, "queue of pods that ask for GPU and name no queue")
 	f.DurationVar(&p.barrier, "gang-timeout", 20*time.Second, "how long binds of a gang wait for each other; must be below the extender's httpTimeout")
+	p.sharingFlags(cmd)
 	f.BoolVar(&p.verbose, "verbose", false, "log every change")
 	return cmd
 }
@@ -150,6 +151,9 @@ func (p *controlPlane) controllerOptions(leader *leadership, client kubernetes.I
 
 // check refuses flags that contradict each other.
 func (p *controlPlane) check() error {
+	if err := checkSharing(&p.config); err != nil {
+		return err
+	}
 	switch {
 	case p.insecureHTTP && (p.tls.Cert != "" || p.tls.Key != "" || p.tls.ClientCA != ""):
 		return errors.New("--insecure-http and --tls-cert, --tls-key or --client-ca exclude each other")

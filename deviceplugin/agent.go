@@ -6,13 +6,13 @@ package deviceplugin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/fairslice/fairslice/deviceplugin/enforce"
@@ -20,6 +20,7 @@ import (
 	"github.com/fairslice/fairslice/deviceplugin/match"
 	"github.com/fairslice/fairslice/deviceplugin/pool"
 	"github.com/fairslice/fairslice/deviceplugin/publish"
+	"github.com/fairslice/fairslice/deviceplugin/usage"
 )
 
 // askTimeout bounds a call of the kubelet's PodResources.
@@ -27,17 +28,27 @@ const askTimeout = 5 * time.Second
 
 // agent is the running device plugin.
 type agent struct {
-	o         Options
-	log       *slog.Logger
-	names     match.Names
-	cards     []card
-	pool      *pool.Pool // to tell IDs apart; the account is the book's
-	book      *match.Book
-	layer     enforce.Layer
-	vitals    *vitals
-	resources *kubelet.PodResources
-	pods      *publish.Pods
-	events    record.EventRecorder
+	o        Options
+	log      *slog.Logger
+	names    match.Names
+	cards    []card
+	pool     *pool.Pool // to tell IDs apart; the account is the book's
+	book     *match.Book
+	layer    enforce.Layer
+	declared declarations
+	// background is what the layer needs to have running.
+	background []func(context.Context)
+	vitals     *vitals
+	resources  *kubelet.PodResources
+	pods       *publish.Pods
+	events     record.EventRecorder
+	client     kubernetes.Interface
+	// directory tells containers by their cgroups, overseer who uses which card.
+	directory *usage.Directory
+	overseer  *overseer
+	sizing    sizing
+	// misread is what was told last about the node's annotation.
+	misread string
 	// registrations by resource kind.
 	registrations [3]atomic.Int64
 	// foreign is true while another plugin serves one of our resources.
@@ -177,17 +188,9 @@ func (a *agent) ownerOf(k pool.Kind, ids []string) (match.Owner, bool) {
 	return match.Owner{}, false
 }
 
-// start prepares the limit of a container that is about to start.
-func (a *agent) start(k pool.Kind, ids []string) error {
-	if err := a.layer.Start(enforce.ContainerID(a.names[k], ids)); err != nil {
-		return fmt.Errorf("the %s limit: %w", a.layer.Level(), err)
-	}
-	return nil
-}
-
 // nodeState is what the node should say.
 func (a *agent) nodeState() publish.NodeState {
 	return publish.NodeState{
-		Inventory: inventory(a.cards, a.names, a.vitals.healthy), Isolation: a.layer.Level(), Grown: a.book.Grown(),
+		Inventory: inventory(a.cards, a.names, a.vitals.condition), Isolation: a.isolation(), Grown: a.book.Grown(),
 	}
 }

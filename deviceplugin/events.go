@@ -14,12 +14,20 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/fairslice/fairslice/deviceplugin/health"
+	"github.com/fairslice/fairslice/deviceplugin/match"
 )
 
 // Reasons of events.
 const (
 	reasonUnhealthy = "GPUUnhealthy"
 	reasonRecovered = "GPURecovered"
+
+	reasonCordoned   = "GPUCordoned"
+	reasonUncordoned = "GPUUncordoned"
+	reasonBadCordon  = "InvalidGPUCordon"
+
+	reasonMemoryExceeded = "GPUMemoryExceeded"
+	reasonForeignMemory  = "ForeignGPUMemory"
 )
 
 // startEvents returns a recorder and what ends it. Events are best effort and
@@ -36,13 +44,22 @@ func scheme() *runtime.Scheme {
 	return s
 }
 
+// nodeReference has the UID by which the kubelet's events go, too.
+func (a *agent) nodeReference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: "Node", Name: a.o.NodeName, UID: types.UID(a.o.NodeName), APIVersion: "v1"}
+}
+
+func podReference(o match.Owner) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: "Pod", Namespace: o.Namespace, Name: o.Pod, UID: types.UID(o.PodUID), APIVersion: "v1"}
+}
+
 // tellHealth writes an event on the node, and one on each pod that holds a part of
 // a GPU that failed.
 func (a *agent) tellHealth(uuid string, state health.State, why string) {
 	if state == health.Probation {
 		return
 	}
-	node := &corev1.ObjectReference{Kind: "Node", Name: a.o.NodeName, UID: types.UID(a.o.NodeName), APIVersion: "v1"}
+	node := a.nodeReference()
 	if state == health.Healthy {
 		a.events.Event(node, corev1.EventTypeNormal, reasonRecovered, fmt.Sprintf("GPU %s takes containers again", uuid))
 		return
@@ -55,8 +72,7 @@ func (a *agent) tellHealth(uuid string, state health.State, why string) {
 				continue
 			}
 			told[h.Owner.PodUID] = true
-			pod := &corev1.ObjectReference{Kind: "Pod", Namespace: h.Owner.Namespace, Name: h.Owner.Pod, UID: types.UID(h.Owner.PodUID), APIVersion: "v1"}
-			a.events.Event(pod, corev1.EventTypeWarning, reasonUnhealthy, fmt.Sprintf("GPU %s of container %s on node %s is unhealthy: %s", uuid, h.Owner.Container, a.o.NodeName, why))
+			a.events.Event(podReference(h.Owner), corev1.EventTypeWarning, reasonUnhealthy, fmt.Sprintf("GPU %s of container %s on node %s is unhealthy: %s", uuid, h.Owner.Container, a.o.NodeName, why))
 		}
 	}
 }

@@ -264,7 +264,7 @@ func (k *fakeKubelet) devicesFor(conn *pluginConn, key heldKey, needed int, reus
 			used[id] = used[id] || other.resource == key.resource
 		}
 	}
-	var have *heldValue = k.held[key]
+	have := k.held[key]
 	healthy := map[string]bool{}
 	for id, h := range conn.devices {
 		healthy[id] = h == v1beta1.Healthy

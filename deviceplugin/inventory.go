@@ -24,6 +24,8 @@ import (
 type card struct {
 	hardware nvml.GPU
 	account  pool.GPU
+	// foreignMiB were in use at the start, before any container held the card.
+	foreignMiB int64
 }
 
 // openLibrary opens what the options name.
@@ -44,7 +46,7 @@ func openLibrary(o *Options) (nvml.Library, error) {
 
 // readCards lists the GPUs to serve, in the driver's order. A GPU that cannot be
 // served is left out with a warning; the others are served.
-func readCards(lib nvml.Library, o *Options, log *slog.Logger) ([]card, error) {
+func readCards(lib nvml.Library, o *Options, s sizing, log *slog.Logger) ([]card, error) {
 	gpus, err := lib.GPUs()
 	if err != nil {
 		if len(gpus) == 0 {
@@ -71,21 +73,15 @@ func readCards(lib nvml.Library, o *Options, log *slog.Logger) ([]card, error) {
 			log.Warn("a GPU in MIG mode is not served", "uuid", g.UUID)
 			continue
 		}
-		usable := g.TotalMiB - reserve(g, o.ReserveMiB)
+		id := short[slices.Index(uuids, g.UUID)]
+		usable, foreign := s.usable(g, id)
 		if usable <= 0 {
-			log.Warn("a GPU has no memory left for containers and is not served", "uuid", g.UUID, "totalMiB", g.TotalMiB, "reservedMiB", reserve(g, o.ReserveMiB))
+			log.Warn("a GPU has no memory left for containers and is not served", "uuid", g.UUID, "totalMiB", g.TotalMiB, "reservedMiB", s.reserve(g), "usedMiB", g.UsedMiB)
 			continue
 		}
-		out = append(out, card{hardware: g, account: pool.GPU{UUID: g.UUID, ID: short[slices.Index(uuids, g.UUID)], MemoryMiB: usable}})
+		out = append(out, card{hardware: g, account: pool.GPU{UUID: g.UUID, ID: id, MemoryMiB: usable}, foreignMiB: foreign})
 	}
 	return out, nil
-}
-
-func reserve(g nvml.GPU, configured int64) int64 {
-	if configured == ReserveAuto {
-		return g.ReservedMiB
-	}
-	return configured
 }
 
 // choose picks the GPUs that the option names.
@@ -112,12 +108,14 @@ func choose(gpus []nvml.GPU, wanted []string) ([]nvml.GPU, error) {
 }
 
 // inventory is what the node publishes.
-func inventory(cards []card, names match.Names, healthy func(uuid string) bool) v1alpha1.Inventory {
+func inventory(cards []card, names match.Names, condition func(uuid string) (why string, cordoned bool)) v1alpha1.Inventory {
 	var v v1alpha1.Inventory
 	for _, c := range cards {
+		why, cordoned := condition(c.account.UUID)
 		g := v1alpha1.InventoryGPU{
 			UUID: c.account.UUID, ID: c.account.ID, Index: c.hardware.Index, Model: publish.LabelValue(c.hardware.Model),
-			MemoryMiB: c.account.MemoryMiB, NUMANode: c.hardware.NUMANode, Healthy: healthy(c.account.UUID),
+			MemoryMiB: c.account.MemoryMiB, NUMANode: c.hardware.NUMANode, Healthy: why == "",
+			Cordoned: cordoned, Reason: why,
 		}
 		for _, name := range names {
 			if name != "" {
@@ -151,7 +149,7 @@ func (a *agent) rescan(ctx context.Context, lib nvml.Library) error {
 			return nil
 		case <-tick.C:
 		}
-		now, err := readCards(lib, &a.o, slog.New(slog.DiscardHandler))
+		now, err := readCards(lib, &a.o, a.sizing, slog.New(slog.DiscardHandler))
 		if err != nil {
 			continue // GPUs that went away are the business of their health
 		}

@@ -18,17 +18,15 @@ import (
 	"github.com/fairslice/fairslice/deviceplugin/pool"
 )
 
-// Metric descriptions. The labels pod, namespace, container and UUID are those of
-// DCGM's exporter, so that both can be joined.
+// Metric descriptions; those of containers are in metrics_usage.go.
 var (
 	descHeld = prometheus.NewDesc("fairslice_gpu_devices_held", "Devices of a resource in use on a GPU.", []string{"UUID", "resource"}, nil)
 	descRoom = prometheus.NewDesc("fairslice_gpu_devices_room", "Devices of a resource that a GPU can still give.", []string{"UUID", "resource"}, nil)
 
-	descHealth = prometheus.NewDesc("fairslice_gpu_health", "1 for the state that a GPU is in.", []string{"UUID", "state"}, nil)
-	descXIDs   = prometheus.NewDesc("fairslice_gpu_xids_total", "Critical errors that the driver reported, ignored ones included.", []string{"UUID"}, nil)
+	descHealth   = prometheus.NewDesc("fairslice_gpu_health", "1 for the state that a GPU is in.", []string{"UUID", "state"}, nil)
+	descCordoned = prometheus.NewDesc("fairslice_gpu_cordoned", "1 while the node's annotation cordons the GPU.", []string{"UUID"}, nil)
 
-	descMemory = prometheus.NewDesc("fairslice_container_gpu_memory_limit_mib", "Memory that a container may use of a GPU.", []string{"namespace", "pod", "container", "UUID"}, nil)
-	descMilli  = prometheus.NewDesc("fairslice_container_gpu_share_milli", "Thousandths of a GPU that a container holds.", []string{"namespace", "pod", "container", "UUID"}, nil)
+	descXIDs = prometheus.NewDesc("fairslice_gpu_xids_total", "Critical errors that the driver reported, ignored ones included.", []string{"UUID"}, nil)
 
 	descMispredicted  = prometheus.NewDesc("fairslice_allocations_mispredicted_total", "Allocations that were another container's than guessed.", nil, nil)
 	descDrifted       = prometheus.NewDesc("fairslice_allocations_drifted_total", "Allocations on other GPUs than planned.", nil, nil)
@@ -62,8 +60,10 @@ func (a *agent) Collect(ch chan<- prometheus.Metric) {
 			gauge(descHealth, oneIf(s == state), u.UUID, s.String())
 		}
 		count(descXIDs, xids, u.UUID)
+		_, cordoned := a.vitals.condition(u.UUID)
+		gauge(descCordoned, oneIf(cordoned), u.UUID)
 	}
-	a.collectContainers(gauge)
+	a.collectUsage(ch)
 	c := a.book.Counters()
 	count(descMispredicted, c.Mispredicted)
 	count(descDrifted, c.Drifted)
@@ -76,27 +76,6 @@ func (a *agent) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	gauge(descForeign, oneIf(a.foreign.Load()))
-}
-
-// collectContainers sums the shares of a container: it may hold two of our
-// resources.
-func (a *agent) collectContainers(gauge func(*prometheus.Desc, float64, ...string)) {
-	type place struct{ namespace, pod, container, uuid string }
-	memory, milli := map[place]int64{}, map[place]int64{}
-	for _, h := range a.book.Allocations() {
-		if h.Owner.Pod == "" {
-			continue
-		}
-		for _, s := range h.Shares {
-			p := place{h.Owner.Namespace, h.Owner.Pod, h.Owner.Container, s.GPU.UUID}
-			memory[p] += s.MemoryMiB
-			milli[p] += s.MilliGPU
-		}
-	}
-	for p := range memory {
-		gauge(descMemory, float64(memory[p]), p.namespace, p.pod, p.container, p.uuid)
-		gauge(descMilli, float64(milli[p]), p.namespace, p.pod, p.container, p.uuid)
-	}
 }
 
 func oneIf(b bool) float64 {

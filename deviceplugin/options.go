@@ -46,6 +46,11 @@ type Options struct {
 	GPUs []string
 	// ReserveMiB of each GPU that no container gets, or ReserveAuto.
 	ReserveMiB int64
+	// ReserveModels overrides ReserveMiB, by the model as in label gpu.model.
+	ReserveModels map[string]int64
+	// ForeignMemory is what is done about memory used outside Fairslice: warn,
+	// subtract or ignore.
+	ForeignMemory string
 
 	// WholeResource, SliceResource and MemoryResource name what is served; an empty
 	// name is not served.
@@ -61,10 +66,10 @@ type Options struct {
 	// DevRoot is where the host's /dev is seen.
 	DevRoot string
 
-	// InterceptorDir holds libfairslice.so; empty means that memory limits are told
-	// to containers and not held.
+	// InterceptorDir holds libfairslice.so; empty means that the interceptor is not
+	// used.
 	InterceptorDir string
-	// StateDir is where the interceptor's files are kept; the host must see it at
+	// StateDir is where the files of limits are kept; the host must see it at
 	// the same path.
 	StateDir string
 
@@ -79,6 +84,11 @@ type Options struct {
 	InformerWait time.Duration
 	// ReconcileEvery is the time between two comparisons with the kubelet.
 	ReconcileEvery time.Duration
+
+	// Isolation is what may hold containers to their memory.
+	Isolation IsolationOptions
+	// Watch is what is done about containers that use more memory than they may.
+	Watch WatchOptions
 
 	// MetricsAddr serves /metrics and /healthz; empty means not at all.
 	MetricsAddr string
@@ -98,6 +108,7 @@ func DefaultOptions() Options {
 		PluginDir:          "/var/lib/kubelet/device-plugins",
 		PodResourcesSocket: "/var/lib/kubelet/pod-resources/kubelet.sock",
 		ReserveMiB:         ReserveAuto,
+		ForeignMemory:      ForeignWarn,
 		WholeResource:      names[pool.Whole], SliceResource: names[pool.Slice], MemoryResource: names[pool.Memory],
 		DeviceLists: []string{plugin.ListEnv},
 		CDIDir:      "/var/run/cdi",
@@ -105,6 +116,8 @@ func DefaultOptions() Options {
 		StateDir:    "/var/lib/fairslice",
 		Probation:   rules.Probation, ProbeEvery: 10 * time.Second,
 		InformerWait: 2 * time.Second, ReconcileEvery: 10 * time.Second,
+		Isolation:   defaultIsolationOptions(),
+		Watch:       defaultWatchOptions(),
 		MetricsAddr: ":9400",
 	}
 	for _, xid := range rules.Ignored {
@@ -124,6 +137,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Simulate, "simulate", o.Simulate, "simulate a machine instead: "+strings.Join(nvml.Profiles(), ", ")+" or the path of a YAML file")
 	f.StringSliceVar(&o.GPUs, "gpus", o.GPUs, "GPUs to serve, by UUID or index; empty for all")
 	f.Int64Var(&o.ReserveMiB, "reserve-mib", o.ReserveMiB, "memory of each GPU that no container gets; -1 for what the driver reserves")
+	f.StringToInt64Var(&o.ReserveModels, "reserve-model-mib", o.ReserveModels, "the same for single models, such as Tesla-T4=300,NVIDIA-A100-SXM4-40GB=600")
+	f.StringVar(&o.ForeignMemory, "foreign-memory", o.ForeignMemory, "what is done about memory of a GPU used outside Fairslice: "+strings.Join(foreignPolicies, ", "))
 	f.StringVar(&o.WholeResource, "whole-resource", o.WholeResource, "resource name of whole GPUs; empty to serve none")
 	f.StringVar(&o.SliceResource, "slice-resource", o.SliceResource, "resource name of hundredths of a GPU; empty to serve none")
 	f.StringVar(&o.MemoryResource, "memory-resource", o.MemoryResource, "resource name of GiB of a GPU; empty to serve none")
@@ -131,13 +146,15 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.DeviceLists, "device-list", o.DeviceLists, "how a container gets its GPUs: "+strings.Join(plugin.DeviceLists, ", "))
 	f.StringVar(&o.CDIDir, "cdi-dir", o.CDIDir, "where the CDI specification is written")
 	f.StringVar(&o.DevRoot, "dev-root", o.DevRoot, "where the host's /dev is seen")
-	f.StringVar(&o.InterceptorDir, "interceptor-dir", o.InterceptorDir, "directory of libfairslice.so; empty to hold no container to its memory")
-	f.StringVar(&o.StateDir, "state-dir", o.StateDir, "where the interceptor's files are kept, at the same path on the host")
+	f.StringVar(&o.InterceptorDir, "interceptor-dir", o.InterceptorDir, "directory of libfairslice.so; empty to do without the interceptor")
+	f.StringVar(&o.StateDir, "state-dir", o.StateDir, "where the files of limits are kept, at the same path on the host")
 	f.UintSliceVar(&o.IgnoreXIDs, "ignore-xids", o.IgnoreXIDs, "XIDs that do not make a GPU unhealthy")
 	f.DurationVar(&o.Probation, "probation", o.Probation, "how long a GPU must answer before it is used again")
 	f.DurationVar(&o.ProbeEvery, "probe-every", o.ProbeEvery, "time between two probes of a GPU")
 	f.DurationVar(&o.InformerWait, "informer-wait", o.InformerWait, "how long an allocation waits for its pod to appear")
 	f.DurationVar(&o.ReconcileEvery, "reconcile-every", o.ReconcileEvery, "time between two comparisons with the kubelet")
+	o.Isolation.addFlags(f)
+	o.Watch.addFlags(f)
 	f.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics and /healthz; empty for none")
 }
 
@@ -146,8 +163,8 @@ func (o *Options) Validate() error {
 	if o.NodeName == "" {
 		return errors.New("option node-name is empty, must be the node's name in the API")
 	}
-	if o.ReserveMiB < ReserveAuto {
-		return fmt.Errorf("option reserve-mib is %d, must be -1 or more", o.ReserveMiB)
+	if err := o.validateSizing(); err != nil {
+		return err
 	}
 	for name, d := range map[string]time.Duration{
 		"probation": o.Probation, "probe-every": o.ProbeEvery, "reconcile-every": o.ReconcileEvery,
@@ -163,6 +180,12 @@ func (o *Options) Validate() error {
 		if !filepath.IsAbs(dir.value) {
 			return fmt.Errorf("option %s is %q, must be an absolute path", dir.name, dir.value)
 		}
+	}
+	if err := o.Isolation.validate(o.StateDir, o.CDIDir); err != nil {
+		return err
+	}
+	if err := o.Watch.validate(); err != nil {
+		return err
 	}
 	if err := o.validateLists(); err != nil {
 		return err

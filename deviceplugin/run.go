@@ -23,13 +23,13 @@ import (
 
 	"github.com/fairslice/fairslice/deviceplugin/cdispec"
 	"github.com/fairslice/fairslice/deviceplugin/enforce"
-	"github.com/fairslice/fairslice/deviceplugin/enforce/intercept"
 	"github.com/fairslice/fairslice/deviceplugin/kubelet"
 	"github.com/fairslice/fairslice/deviceplugin/match"
 	"github.com/fairslice/fairslice/deviceplugin/nvml"
 	"github.com/fairslice/fairslice/deviceplugin/plugin"
 	"github.com/fairslice/fairslice/deviceplugin/pool"
 	"github.com/fairslice/fairslice/deviceplugin/publish"
+	"github.com/fairslice/fairslice/deviceplugin/usage"
 )
 
 // Run is the device plugin of one node. It returns nil when ctx is done, and an
@@ -51,38 +51,47 @@ func Run(ctx context.Context, o Options) error {
 	if o.Library == nil {
 		defer func() { _ = lib.Close() }()
 	}
-	a := &agent{o: o, log: log, names: o.names(), layer: enforce.None{}}
-	if o.InterceptorDir != "" {
-		if a.layer, err = intercept.New(o.InterceptorDir, o.StateDir); err != nil {
-			return err
-		}
-	}
-	if a.cards, err = readCards(lib, &o, log); err != nil {
+	a := &agent{o: o, log: log, names: o.names(), layer: enforce.None{}, directory: usage.NewDirectory()}
+	if a.client, err = connect(&o); err != nil {
 		return err
 	}
-	if err := a.openBook(); err != nil {
+	node, err := a.awaitNode(ctx, a.client)
+	if err != nil || node == nil {
 		return err
 	}
-	a.vitals = newVitals(lib, &o, a.book, a.cards, log)
-	if err := a.writeCDI(lib.Simulated()); err != nil {
-		return err
-	}
-	client, err := connect(&o)
-	if err != nil {
+	if err := a.openCards(lib, node); err != nil {
 		return err
 	}
 	if a.resources, err = kubelet.DialPodResources(o.PodResourcesSocket); err != nil {
 		return err
 	}
 	defer func() { _ = a.resources.Close() }()
-	if err := a.checkConflict(ctx, client); err != nil || ctx.Err() != nil {
+	if err := a.checkConflict(ctx, node); err != nil || ctx.Err() != nil {
 		return err
 	}
-	err = a.serve(ctx, client, lib)
+	err = a.serve(ctx, node, lib)
 	if ctx.Err() != nil && !errors.Is(err, ErrGPUsChanged) {
 		return nil
 	}
 	return err
+}
+
+// openCards reads the GPUs and makes what stands on them.
+func (a *agent) openCards(lib nvml.Library, node *corev1.Node) error {
+	a.sizing = a.o.sizing(node)
+	var err error
+	if a.cards, err = readCards(lib, &a.o, a.sizing, a.log); err != nil {
+		return err
+	}
+	if err := a.openBook(); err != nil {
+		return err
+	}
+	if err := a.chooseLayer(lib); err != nil {
+		return err
+	}
+	a.vitals = newVitals(lib, &a.o, a.book, a.cards, a.log)
+	a.overseer = newOverseer(a, lib)
+	return a.writeCDI(lib.Simulated())
 }
 
 // openBook makes the pool and the book of the cards.
@@ -91,10 +100,6 @@ func (a *agent) openBook() error {
 	for _, c := range a.cards {
 		accounts = append(accounts, c.account)
 		a.log.Info("serving a GPU", "uuid", c.account.UUID, "id", c.account.ID, "model", c.hardware.Model, "memoryMiB", c.account.MemoryMiB)
-		// Only the driver's own use is expected before any container runs.
-		if used := c.hardware.UsedMiB; used > foreignUseMiB {
-			a.log.Warn("memory of a GPU is already in use; unless by containers of ours, they will find less than they were promised", "uuid", c.account.UUID, "usedMiB", used)
-		}
 	}
 	var err error
 	if a.pool, err = pool.New(accounts); err != nil {
@@ -107,9 +112,6 @@ func (a *agent) openBook() error {
 	a.book = match.NewBook(match.Config{Node: a.o.NodeName, Names: a.names, AllowUnplanned: a.o.AllowUnplanned}, own)
 	return nil
 }
-
-// foreignUseMiB of memory in use are not worth a word.
-const foreignUseMiB = 64
 
 func (a *agent) writeCDI(simulated bool) error {
 	if !slices.Contains(a.o.DeviceLists, plugin.ListCDI) {
@@ -142,13 +144,8 @@ func connect(o *Options) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// checkConflict waits for the API server to show our node, and looks whether
-// another plugin serves our resources there.
-func (a *agent) checkConflict(ctx context.Context, client kubernetes.Interface) error {
-	node, err := a.awaitNode(ctx, client)
-	if err != nil || node == nil {
-		return err
-	}
+// checkConflict looks whether another plugin serves our resources on the node.
+func (a *agent) checkConflict(ctx context.Context, node *corev1.Node) error {
 	ask, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	known, err := a.resources.Devices(ask)
@@ -159,7 +156,7 @@ func (a *agent) checkConflict(ctx context.Context, client kubernetes.Interface) 
 	return conflict(node, known, a.names, a.pool)
 }
 
-// awaitNode returns nil when ctx is done first.
+// awaitNode waits for the API server to show our node; it returns nil when ctx is done first.
 func (a *agent) awaitNode(ctx context.Context, client kubernetes.Interface) (*corev1.Node, error) {
 	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		node, err := client.CoreV1().Nodes().Get(ctx, a.o.NodeName, metav1.GetOptions{})
@@ -183,7 +180,8 @@ func (a *agent) awaitNode(ctx context.Context, client kubernetes.Interface) (*co
 
 // serve runs everything. The order matters: nothing is advertised before the book
 // knows what is held.
-func (a *agent) serve(ctx context.Context, client kubernetes.Interface, lib nvml.Library) error {
+func (a *agent) serve(ctx context.Context, found *corev1.Node, lib nvml.Library) error {
+	client := a.client
 	group, ctx := errgroup.WithContext(ctx)
 	synced := a.followPods(ctx, client)
 	if !cache.WaitForCacheSync(ctx.Done(), synced) {
@@ -196,6 +194,9 @@ func (a *agent) serve(ctx context.Context, client kubernetes.Interface, lib nvml
 	defer endEvents()
 	a.events, a.vitals.told = events, a.tellHealth
 	a.vitals.probeAll()
+	a.tellForeignAtStart()
+	a.onNode(found)
+	a.followNode(ctx, client)
 	changed := a.book.Changed
 	node := &publish.Node{
 		Client: client, Name: a.o.NodeName, Log: a.log, State: a.nodeState, Changed: changed,
@@ -206,7 +207,11 @@ func (a *agent) serve(ctx context.Context, client kubernetes.Interface, lib nvml
 		group.Go(func() error { run(ctx); return nil })
 	}
 	inBackground(a.vitals.run)
+	inBackground(a.overseer.run)
 	inBackground(a.reconcile)
+	for _, run := range a.background {
+		inBackground(run)
+	}
 	inBackground(node.Run)
 	inBackground(a.pods.Run)
 	group.Go(func() error { return a.rescan(ctx, lib) })
@@ -222,7 +227,7 @@ func (a *agent) pluginConfig() plugin.Config {
 	}
 	return plugin.Config{
 		Dir: a.o.PluginDir, Names: a.names, Book: a.book,
-		Respond: plugin.Responder{Lists: a.o.DeviceLists, Names: a.names, Index: index, Layer: a.layer},
+		Respond: plugin.Responder{Lists: a.o.DeviceLists, Names: a.names, Index: index, Layer: a.layer, Processes: a.declared.of},
 		Settle:  a.settle, Identify: a.identify, Start: a.start,
 		InformerWait: a.o.InformerWait, Poll: time.Second, Now: time.Now, Log: a.log,
 		Registered: func(resource string) {
@@ -256,6 +261,8 @@ func (a *agent) followPods(ctx context.Context, client kubernetes.Interface) cac
 			}
 			if p, isPod := obj.(*corev1.Pod); isPod {
 				a.book.Delete(string(p.UID))
+				a.directory.Delete(string(p.UID))
+				a.declared.remove(string(p.UID))
 			}
 		},
 	})
@@ -265,6 +272,8 @@ func (a *agent) followPods(ctx context.Context, client kubernetes.Interface) cac
 
 func (a *agent) onPod(obj any) {
 	if p, isPod := obj.(*corev1.Pod); isPod {
+		a.directory.Upsert(p)
+		a.declared.upsert(p)
 		a.book.Upsert(p)
 	}
 }

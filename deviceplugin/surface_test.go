@@ -82,7 +82,7 @@ func TestMetrics(t *testing.T) {
 		fmt.Sprintf(`fairslice_gpu_devices_room{UUID="%s",resource="fairslice.io/gpu-slice"} 50`, uuid),
 		fmt.Sprintf(`fairslice_gpu_devices_room{UUID="%s",resource="nvidia.com/gpu"} 0`, uuid),
 		fmt.Sprintf(`fairslice_gpu_health{UUID="%s",state="healthy"} 1`, uuid),
-		fmt.Sprintf(`fairslice_container_gpu_memory_limit_mib{UUID="%s",container="main",namespace="ns",pod="a"} 20480`, uuid),
+		fmt.Sprintf(`fairslice_container_gpu_memory_limit_mib{UUID="%s",container="main",gpu="1",modelName="NVIDIA A100-PCIE-40GB",namespace="ns",pod="a"} 20480`, uuid),
 		`fairslice_allocations_refused_total 1`,
 		`fairslice_registrations_total{resource="nvidia.com/gpu"} 1`,
 	} {

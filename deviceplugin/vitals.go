@@ -9,12 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairslice/fairslice/deviceplugin/cordon"
 	"github.com/fairslice/fairslice/deviceplugin/health"
 	"github.com/fairslice/fairslice/deviceplugin/match"
 	"github.com/fairslice/fairslice/deviceplugin/nvml"
 )
 
-// vitals keeps the state machine of each card and tells the book.
+// vitals keeps the state machine of each card, and who is cordoned, and tells the
+// book.
 type vitals struct {
 	lib   nvml.Library
 	rules health.Rules
@@ -28,7 +30,8 @@ type vitals struct {
 	mu       sync.Mutex
 	machines map[string]*health.Machine
 	xids     map[string]int64 // critical XIDs seen, by UUID
-	probe    chan struct{}    // asks for a probe of all cards now
+	cordoned map[string]bool
+	probe    chan struct{} // asks for a probe of all cards now
 }
 
 func newVitals(lib nvml.Library, o *Options, book *match.Book, cards []card, log *slog.Logger) *vitals {
@@ -105,7 +108,7 @@ func (v *vitals) probeAll() {
 // tell must be called with the lock held.
 func (v *vitals) tell(uuid string, m *health.Machine) {
 	state, why := m.State()
-	v.book.SetHealthy(uuid, state == health.Healthy)
+	v.book.SetFit(uuid, v.unfit(uuid))
 	level := slog.LevelWarn
 	if state == health.Healthy {
 		level = slog.LevelInfo
@@ -126,7 +129,53 @@ func (v *vitals) state(uuid string) (health.State, int64) {
 	return s, v.xids[uuid]
 }
 
-func (v *vitals) healthy(uuid string) bool {
-	s, _ := v.state(uuid)
-	return s == health.Healthy
+// unfit is why a card takes no new containers, "" if it does. It must be called
+// with the lock held.
+func (v *vitals) unfit(uuid string) string {
+	m, ours := v.machines[uuid]
+	if !ours {
+		return "it is not served"
+	}
+	switch state, why := m.State(); {
+	case state == health.Unhealthy:
+		return "it is unhealthy: " + why
+	case state == health.Probation:
+		return "it is on probation after this: " + why
+	case v.cordoned[uuid]:
+		return cordon.Reason
+	default:
+		return ""
+	}
+}
+
+// condition of a card for the inventory.
+func (v *vitals) condition(uuid string) (why string, cordoned bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.unfit(uuid), v.cordoned[uuid]
+}
+
+// setCordoned replaces the cordoned cards, and returns those that are new and those
+// that are no longer.
+func (v *vitals) setCordoned(uuids []string) (added, removed []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	next := map[string]bool{}
+	for _, uuid := range uuids {
+		next[uuid] = true
+	}
+	before := v.cordoned
+	v.cordoned = next
+	for _, uuid := range v.uuids {
+		switch {
+		case next[uuid] && !before[uuid]:
+			added = append(added, uuid)
+		case before[uuid] && !next[uuid]:
+			removed = append(removed, uuid)
+		default:
+			continue
+		}
+		v.book.SetFit(uuid, v.unfit(uuid))
+	}
+	return added, removed
 }

@@ -77,7 +77,8 @@ type Layer interface {
 	// silently.
 	Prepare(c Container) (Edits, error)
 	// Start is called before each start of the container; an error delays it.
-	Start(id string) error
+	// Processes is what its pod declares, 0 where the pod is not known.
+	Start(id string, processes int) error
 	// Keep tells the IDs of all containers that still hold devices; the layer may
 	// forget the others.
 	Keep(ids map[string]bool) error
@@ -93,7 +94,7 @@ func (None) Level() string { return LevelNone }
 func (None) Prepare(Container) (Edits, error) { return Edits{}, nil }
 
 // Start does nothing.
-func (None) Start(string) error { return nil }
+func (None) Start(string, int) error { return nil }
 
 // Keep does nothing.
 func (None) Keep(map[string]bool) error { return nil }

@@ -53,9 +53,9 @@ func withoutCompute(shares []Share) []Share {
 	return out
 }
 
-func (s stack) Start(c string) error {
+func (s stack) Start(id string, processes int) error {
 	for _, l := range s {
-		if err := l.Start(c); err != nil {
+		if err := l.Start(id, processes); err != nil {
 			return err
 		}
 	}
@@ -68,4 +68,19 @@ func (s stack) Keep(ids map[string]bool) error {
 		failed = append(failed, l.Keep(ids))
 	}
 	return errors.Join(failed...)
+}
+
+// Measure adds what those layers tell that measure.
+func (s stack) Measure(id string) ([]Measured, error) {
+	var (
+		out    []Measured
+		failed []error
+	)
+	for _, l := range s {
+		if m, ok := l.(Meter); ok {
+			measured, err := m.Measure(id)
+			out, failed = append(out, measured...), append(failed, err)
+		}
+	}
+	return out, errors.Join(failed...)
 }

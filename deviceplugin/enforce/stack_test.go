@@ -23,8 +23,8 @@ func (f *fake) Prepare(c Container) (Edits, error) {
 	f.got = c
 	return Edits{Env: map[string]string{"BY": f.level, f.level: "1"}, CDIDevices: []string{f.level}, Mounts: []Mount{{Host: f.level}}}, f.fail
 }
-func (f *fake) Start(id string) error      { f.started = append(f.started, id); return f.fail }
-func (f *fake) Keep(map[string]bool) error { return f.fail }
+func (f *fake) Start(id string, _ int) error { f.started = append(f.started, id); return f.fail }
+func (f *fake) Keep(map[string]bool) error   { return f.fail }
 
 // TestStack: the first layer names the level and wins over the others, all act, and
 // compute is held once.
@@ -44,7 +44,7 @@ func TestStack(t *testing.T) {
 		if weak.got.Shares[0].ComputeMilli != want || weak.got.Shares[0].MemoryMiB != 5 || strong.got.Shares[0].ComputeMilli != 250 || c.Shares[0].ComputeMilli != 250 {
 			t.Errorf("holding compute %t: the weaker layer was given %+v", compute, weak.got)
 		}
-		if err := s.Start("c"); err != nil || len(strong.started)+len(weak.started) != 2 {
+		if err := s.Start("c", 1); err != nil || len(strong.started)+len(weak.started) != 2 {
 			t.Errorf("started %v and %v, error %v", strong.started, weak.started, err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestStackFailsClosed(t *testing.T) {
 		if _, err := s.Prepare(Container{}); !errors.Is(err, wrong) {
 			t.Errorf("Prepare: %v", err)
 		}
-		if err := s.Start("c"); !errors.Is(err, wrong) {
+		if err := s.Start("c", 1); !errors.Is(err, wrong) {
 			t.Errorf("Start: %v", err)
 		}
 		if err := s.Keep(nil); !errors.Is(err, wrong) {

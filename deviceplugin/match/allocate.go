@@ -71,7 +71,7 @@ func (b *Book) allocate(k pool.Kind, ids []string, final bool, now time.Time) (G
 	}
 	for _, s := range shares {
 		if !b.pool.Healthy(s.GPU.UUID) {
-			return Grant{}, &Refusal{Reason: fmt.Sprintf("GPU %s takes no new containers: it is unhealthy", s.GPU.UUID)}
+			return Grant{}, &Refusal{Reason: fmt.Sprintf("GPU %s takes no new containers: %s", s.GPU.UUID, b.unfit[s.GPU.UUID])}
 		}
 	}
 	reuse := b.takeBack(k, ids)

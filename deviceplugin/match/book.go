@@ -83,6 +83,7 @@ type Book struct {
 	// traded plans replace those of the annotations: see trade.
 	traded   map[claim][]v1alpha1.AssignedGPU
 	counters Counters
+	unfit    map[string]string // why a card takes no new containers, by UUID
 	grown    int64
 	changed  chan struct{} // closed and replaced at each change
 }
@@ -92,7 +93,7 @@ func NewBook(cfg Config, p *pool.Pool) *Book {
 	return &Book{
 		cfg: cfg, pool: p, pods: map[string]*pod{}, mirror: map[string]string{},
 		gone: map[string]bool{}, unknown: map[string]time.Time{}, traded: map[claim][]v1alpha1.AssignedGPU{},
-		changed: make(chan struct{}),
+		unfit: map[string]string{}, changed: make(chan struct{}),
 	}
 }
 
@@ -195,16 +196,29 @@ func (b *Book) Grown() int64 {
 	return b.grown
 }
 
-// SetHealthy marks a card.
-func (b *Book) SetHealthy(uuid string, healthy bool) {
+// SetFit says why a card takes no new containers, as half a sentence about it; ""
+// means that it takes them.
+func (b *Book) SetFit(uuid, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pool.Healthy(uuid) != healthy && b.pool.SetHealthy(uuid, healthy) {
-		if healthy {
-			b.grown++
-		}
-		b.notify()
+	fit := why == ""
+	if b.unfit[uuid] == why && b.pool.Healthy(uuid) == fit || !b.pool.SetHealthy(uuid, fit) {
+		return
 	}
+	delete(b.unfit, uuid)
+	if fit {
+		b.grown++
+	} else {
+		b.unfit[uuid] = why
+	}
+	b.notify()
+}
+
+// Touch tells everyone who waits for a change to look again.
+func (b *Book) Touch() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.notify()
 }
 
 // Devices lists the IDs of a kind with the health to advertise.

@@ -192,7 +192,7 @@ func (n *node) run(t *testing.T, line string) string {
 		s, _ := strconv.Atoi(f[1])
 		n.now = n.now.Add(time.Duration(s) * time.Second)
 	case "health":
-		n.book.SetHealthy(f[1], f[2] == "good")
+		n.book.SetFit(f[1], map[string]string{"bad": "it is unhealthy"}[f[2]])
 	case "prefer": // prefer <kind> <size> [must]
 		size, _ := strconv.Atoi(f[2])
 		k := kindOf[f[1]]

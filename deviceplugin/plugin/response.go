@@ -57,9 +57,11 @@ type Responder struct {
 	Index map[string]int
 	// Layer holds the container to its share.
 	Layer enforce.Layer
+	// Processes that use a GPU in each container of a pod, as it declares; at least 1.
+	Processes func(podUID string) (int, error)
 }
 
-// respond may fail only because of the layer.
+// respond may fail only because of the layer, or of what the pod declares for it.
 func (r Responder) respond(g match.Grant) (*deviceplugin.ContainerAllocateResponse, error) {
 	shares := slices.Clone(g.Shares)
 	// The order in which the container's CUDA sees them.
@@ -72,6 +74,10 @@ func (r Responder) respond(g match.Grant) (*deviceplugin.ContainerAllocateRespon
 		}
 		c.Shares = append(c.Shares, enforce.Share{UUID: s.GPU.UUID, Index: r.Index[s.GPU.UUID], MemoryMiB: s.MemoryMiB, ComputeMilli: compute})
 	}
+	var err error
+	if c.Processes, err = r.Processes(g.Predicted.PodUID); err != nil {
+		return nil, fmt.Errorf("%s: %w", g.Predicted, err)
+	}
 	edits, err := r.Layer.Prepare(c)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the %s limit of %s: %w", r.Layer.Level(), c.ID, err)
@@ -82,6 +88,9 @@ func (r Responder) respond(g match.Grant) (*deviceplugin.ContainerAllocateRespon
 	}
 	for _, m := range edits.Mounts {
 		out.Mounts = append(out.Mounts, &deviceplugin.Mount{ContainerPath: m.Container, HostPath: m.Host, ReadOnly: m.ReadOnly})
+	}
+	for _, name := range edits.CDIDevices {
+		out.CdiDevices = append(out.CdiDevices, &deviceplugin.CDIDevice{Name: name})
 	}
 	for _, s := range shares {
 		if slices.Contains(r.Lists, ListCDI) {

@@ -117,7 +117,7 @@ func (l *Layer) Prepare(c enforce.Container) (enforce.Edits, error) {
 
 // Start makes sure that the specification is there. A container without a record
 // holds whole GPUs, or had its devices before the layer was in use.
-func (l *Layer) Start(id string) error {
+func (l *Layer) Start(id string, _ int) error {
 	c, known, err := l.records.Load(id)
 	if err != nil || !known {
 		return err

@@ -105,13 +105,13 @@ func TestRebootEmptiesTheCDIDirectory(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Start(slice.ID); err != nil {
+	if err := l.Start(slice.ID, 1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := inject(t, cfg, edits); err != nil {
 		t.Error("after Start:", err)
 	}
-	if err := l.Start("another"); err != nil {
+	if err := l.Start("another", 0); err != nil {
 		t.Error("a container without a limit:", err)
 	}
 }

@@ -110,7 +110,7 @@ func (l *Layer) Prepare(c enforce.Container) (enforce.Edits, error) {
 // Start empties the budget of what the container's last incarnation held. A
 // container without one (whole GPUs, or given its devices before the layer was in
 // use) starts as it is.
-func (l *Layer) Start(id string) error {
+func (l *Layer) Start(id string, _ int) error {
 	r, err := interceptor.Open(filepath.Join(l.containers, id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -54,10 +54,10 @@ func TestABudgetPerContainer(t *testing.T) {
 	if err != nil || len(use) != 1 {
 		t.Errorf("usage %+v, error %v", use, err)
 	}
-	if err := l.Start(container.ID); err != nil {
+	if err := l.Start(container.ID, 1); err != nil {
 		t.Error(err)
 	}
-	if err := l.Start(enforce.ContainerID("r", nil)); err != nil {
+	if err := l.Start(enforce.ContainerID("r", nil), 0); err != nil {
 		t.Errorf("a container without a budget: %v", err)
 	}
 	edits, err = l.Prepare(enforce.Container{ID: "w", Whole: true})

@@ -1,0 +1,208 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fairslice/fairslice/api/v1alpha1"
+)
+
+// driverLibrary builds the stand-in of package cgroup; flag -DOLD makes it older than
+// R615.
+func driverLibrary(t *testing.T, flags ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "nvml.so")
+	args := append([]string{"-shared", "-fPIC", "enforce/cgroup/testdata/nvml.c", "-o", out}, flags...)
+	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, text)
+	}
+	return out
+}
+
+// layers gives the world what a node needs for every level but an interceptor.
+func layers(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, "a100-40gb")
+	var uuids []string
+	for _, g := range w.gpus {
+		uuids = append(uuids, g.UUID)
+	}
+	t.Setenv("STANDIN_UUIDS", strings.Join(uuids, ","))
+	w.opts.StateDir, w.opts.Isolation.CgroupRoot = t.TempDir(), t.TempDir()
+	w.opts.Isolation.MPSControl, _ = filepath.Abs("testdata/mps-control.sh")
+	if err := os.WriteFile(filepath.Join(w.opts.Isolation.CgroupRoot, "cgroup.controllers"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pids, _ := filepath.Glob(filepath.Join(w.opts.StateDir, "mps/*/pipe/pid"))
+		for _, file := range pids {
+			raw, _ := os.ReadFile(file)
+			if pid, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
+	return w
+}
+
+func (w *world) interceptor() {
+	w.opts.InterceptorDir = w.t.TempDir()
+	if err := os.WriteFile(filepath.Join(w.opts.InterceptorDir, "libfairslice.so"), []byte("code"), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// given says what a container was given: the CDI devices and mounts of the kubelet's
+// cached answer.
+func (w *world) given() string {
+	w.kubelet.mu.Lock()
+	defer w.kubelet.mu.Unlock()
+	var out []string
+	for _, h := range w.kubelet.held {
+		for _, d := range h.answer.GetCdiDevices() {
+			kind, _, _ := strings.Cut(d.GetName(), "=")
+			out = append(out, kind)
+		}
+		for _, m := range h.answer.GetMounts() {
+			out = append(out, m.GetContainerPath())
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+const intercepted = "/run/fairslice/libfairslice.so /etc/ld.so.preload /run/fairslice/limits /run/fairslice/usage"
+
+// TestLayerIsChosenByWhatTheNodeCanDo: the first level that works holds containers
+// and is published as label and annotation.
+func TestLayerIsChosenByWhatTheNodeCanDo(t *testing.T) {
+	for _, tc := range []struct {
+		name, level, given string
+		prepare            func(*world)
+	}{
+		{"nothing there", "none", "", func(*world) {}},
+		{"interceptor", "intercept", intercepted, func(w *world) { w.interceptor() }},
+		{"R615", "cgroup", "fairslice.io/limit", func(w *world) { w.opts.NVMLLibrary = driverLibrary(w.t) }},
+		{"R615 and interceptor", "cgroup", "fairslice.io/limit " + intercepted, func(w *world) {
+			w.opts.NVMLLibrary = driverLibrary(w.t)
+			w.interceptor()
+		}},
+		{"older driver", "intercept", intercepted, func(w *world) {
+			w.opts.NVMLLibrary = driverLibrary(w.t, "-DOLD")
+			w.interceptor()
+		}},
+		{"MPS", "mps", "/run/fairslice-mps /dev/shm", func(w *world) { w.opts.Isolation.Levels = []string{"mps"} }},
+		{"MPS before interceptor", "mps", "/run/fairslice-mps /dev/shm " + intercepted, func(w *world) {
+			w.opts.Isolation.Levels = []string{"cgroup", "mps", "intercept"}
+			w.interceptor()
+		}},
+		{"interceptor forced", "intercept", intercepted, func(w *world) {
+			w.opts.NVMLLibrary = driverLibrary(w.t)
+			w.opts.Isolation.Levels = []string{"intercept"}
+			w.interceptor()
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := layers(t)
+			w.opts.Watch.Action = "off"
+			tc.prepare(w)
+			w.kubelet.start()
+			w.run()
+			eventually(t, 10*time.Second, "level "+tc.level, func() bool {
+				n, _ := w.client.CoreV1().Nodes().Get(context.Background(), "n1", metav1.GetOptions{})
+				return n.Labels[v1alpha1.LabelGPUIsolation] == tc.level && n.Annotations[v1alpha1.LabelGPUIsolation] == tc.level
+			})
+			p := w.bind("a", want{"main", slice, 25, []int{2}})
+			w.mustAdmit(p)
+			if _, err := w.kubelet.startContainer(p, "main"); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.given(); got != tc.given {
+				t.Errorf("the container was given %q, want %q", got, tc.given)
+			}
+		})
+	}
+}
+
+// TestForcedLevel: a node that cannot do what it was told to says so and serves
+// nothing.
+func TestForcedLevel(t *testing.T) {
+	for _, tc := range []struct {
+		name, refusal string
+		prepare       func(*world)
+	}{
+		{"cgroup on an older driver", "option isolation names cgroup, of which this node can do none: cgroup: the driver does not limit memory by control group", func(w *world) {
+			w.opts.Isolation.Levels, w.opts.NVMLLibrary = []string{"cgroup"}, driverLibrary(w.t, "-DOLD")
+		}},
+		{"cgroup on version 1", "is no control group hierarchy of version 2", func(w *world) {
+			w.opts.Isolation.Levels, w.opts.NVMLLibrary = []string{"cgroup"}, driverLibrary(w.t)
+			w.opts.Isolation.CgroupRoot = w.t.TempDir()
+		}},
+		{"MPS without its program", "MPS needs NVIDIA's program", func(w *world) {
+			w.opts.Isolation.Levels, w.opts.Isolation.MPSControl = []string{"mps"}, "/nowhere"
+		}},
+		{"interceptor without a library", "option interceptor-dir is empty", func(w *world) { w.opts.Isolation.Levels = []string{"intercept"} }},
+		{"no such level", `option isolation has "strong", must be of cgroup, mps, intercept, none`, func(w *world) { w.opts.Isolation.Levels = []string{"strong"} }},
+		{"no level", "option isolation is empty", func(w *world) { w.opts.Isolation.Levels = nil }},
+		{"relative state", `option state-dir is "state", must be an absolute path`, func(w *world) { w.opts.StateDir = "state" }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := layers(t)
+			tc.prepare(w)
+			w.launch()
+			select {
+			case err := <-w.ended:
+				if err == nil || !strings.Contains(err.Error(), tc.refusal) {
+					t.Errorf("Run ended with %v, want %q", err, tc.refusal)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("Run goes on")
+			}
+			w.kill()
+			w.kill = nil
+		})
+	}
+}
+
+// TestDeclaredProcesses: under MPS a pod's share is divided by its annotation, and a
+// value that is none refuses the pod with one sentence.
+func TestDeclaredProcesses(t *testing.T) {
+	w := layers(t)
+	w.opts.Isolation.Levels = []string{"mps"}
+	w.kubelet.start()
+	w.run()
+	for _, tc := range []struct{ name, value, memory, refusal string }{
+		{"four", "4", "0=2560M", ""},
+		{"none", "", "0=10240M", ""},
+		{"bad", "many", "", `annotation fairslice.io/gpu-processes is "many", must be a whole number from 1 to 48`},
+	} {
+		p := w.pod(tc.name, want{"main", slice, 25, []int{1}})
+		if tc.value != "" {
+			p.Annotations[v1alpha1.AnnotationGPUProcesses] = tc.value
+		}
+		if _, err := w.client.CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		err := w.kubelet.admit(p)
+		if (err == nil) != (tc.refusal == "") || err != nil && !strings.Contains(err.Error(), tc.refusal) {
+			t.Errorf("%s: admission %v, want refusal %q", tc.name, err, tc.refusal)
+		}
+		if err != nil {
+			continue
+		}
+		if env, err := w.kubelet.startContainer(p, "main"); err != nil || env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] != tc.memory {
+			t.Errorf("%s: limit %q, error %v; want %q", tc.name, env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"], err, tc.memory)
+		}
+	}
+}

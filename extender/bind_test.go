@@ -188,7 +188,11 @@ func TestSchedulerKilledAtTheBarrier(t *testing.T) {
 	ctx, kill := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer kill()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/bind", strings.NewReader(bindBody("g0", "n1")))
-	if _, err := http.DefaultClient.Do(req); !errors.Is(err, context.DeadlineExceeded) {
+	resp, err := http.DefaultClient.Do(req)
+	if err == nil {
+		resp.Body.Close()
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("the first call should hang until killed: %v", err)
 	}
 	time.Sleep(50 * time.Millisecond)

@@ -190,8 +190,7 @@ func (s *Server) timed(verb string, next http.HandlerFunc) http.Handler {
 // reject answers a request that could not be understood.
 func (s *Server) reject(w http.ResponseWriter, err error) {
 	s.metrics.rejected.Inc()
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		writeText(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("request body is over the limit of %d bytes", tooLarge.Limit))
 		return
 	}

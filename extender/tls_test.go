@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -79,9 +80,7 @@ func TestClientCertificates(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, raw []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, raw)
 		return path
 	}
 	cert, key := ca.issue(t, x509.ExtKeyUsageServerAuth)
@@ -102,8 +101,14 @@ func TestClientCertificates(t *testing.T) {
 	}
 	srv := s.HTTPServer()
 	srv.TLSConfig = cfg
-	go srv.ServeTLS(listener, "", "")
-	t.Cleanup(func() { srv.Close() })
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeTLS(listener, "", "") }()
+	t.Cleanup(func() {
+		srv.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
 
 	client := func(from *authority) *http.Client {
 		roots := x509.NewCertPool()
@@ -140,8 +145,20 @@ func TestClientCertificates(t *testing.T) {
 	if status, proto := call(client(&ca)); status != 200 || proto != "HTTP/2.0" {
 		t.Errorf("with our certificate: %d over %s, want 200 over HTTP/2.0", status, proto)
 	}
-	if resp, err := client(nil).Get(url + "/healthz"); err != nil || resp.StatusCode != 200 {
-		t.Errorf("probe without a certificate: %v", err)
+	resp, err := client(nil).Get(url + "/healthz")
+	if err != nil {
+		t.Fatalf("probe without a certificate: %v", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("probe without a certificate: %s", resp.Status)
+	}
+}
+
+func write(t *testing.T, path string, raw []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -153,21 +170,21 @@ func TestBrokenCertificateKeepsTheLastGoodOne(t *testing.T) {
 		t.Errorf("missing file: %v, want the file's name", err)
 	}
 	cert, key := ca.issue(t, x509.ExtKeyUsageServerAuth)
-	os.WriteFile(files.Cert, cert, 0o600)
-	os.WriteFile(files.Key, key, 0o600)
+	write(t, files.Cert, cert)
+	write(t, files.Key, key)
 	r := &reloader{files: files}
 	start := time.Unix(0, 0)
 	good, err := r.current(start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	os.WriteFile(files.Cert, []byte("half"), 0o600)
+	write(t, files.Cert, []byte("half"))
 	if got, err := r.current(start.Add(time.Minute)); err != nil || got != good {
 		t.Errorf("half-written file: %v", err)
 	}
 	renewed, key := ca.issue(t, x509.ExtKeyUsageServerAuth)
-	os.WriteFile(files.Cert, renewed, 0o600)
-	os.WriteFile(files.Key, key, 0o600)
+	write(t, files.Cert, renewed)
+	write(t, files.Key, key)
 	if got, err := r.current(start.Add(2 * time.Minute)); err != nil || got == good {
 		t.Errorf("renewed certificate was not taken up: %v", err)
 	}

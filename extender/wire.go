@@ -138,7 +138,7 @@ func (d decoder) document(field func(key string) error) error {
 	if err := d.object("body", field); err != nil {
 		return err
 	}
-	if _, err := d.ReadToken(); err != io.EOF {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return errors.New("body must hold one JSON object and nothing after it")
 	}
 	return nil

@@ -30,14 +30,13 @@ func (e *exitError) Unwrap() error { return e.err }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	err := newRootCommand().ExecuteContext(ctx)
+	stop()
 	if err == nil {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "fairslice:", err)
-	var exit *exitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exitError](err); ok {
 		os.Exit(exit.code)
 	}
 	os.Exit(1)

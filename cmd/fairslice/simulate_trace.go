@@ -46,7 +46,7 @@ func (o *traceOptions) addFlags(f *pflag.FlagSet) {
 func parseSeeds(text string) ([]uint64, error) {
 	bad := fmt.Errorf("--seeds is %q; allowed: numbers and ranges such as 42-51 or 1,5,9, at most %d", text, maxSeeds)
 	var seeds []uint64
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		low, high, isRange := strings.Cut(strings.TrimSpace(part), "-")
 		if !isRange {
 			high = low

@@ -5,6 +5,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -68,10 +69,8 @@ func (m *Machine) State() (State, string) { return m.state, m.reason }
 // OnXID takes a critical error that the driver reported; it returns whether the
 // state changed.
 func (m *Machine) OnXID(r Rules, xid uint64, now time.Time) bool {
-	for _, ignored := range r.Ignored {
-		if xid == ignored {
-			return false
-		}
+	if slices.Contains(r.Ignored, xid) {
+		return false
 	}
 	return m.fail(r, fmt.Sprintf("the driver reported XID %d", xid), now)
 }

@@ -23,9 +23,16 @@ func TestComputeShare(t *testing.T) {
 		processes int
 		way       string
 	}{
-		{"kernel", 1000, 1, "link"}, {"kernel", 1000, 1, "proc-ptsz"}, {"cooperative", 1000, 1, "link"}, {"ex", 1000, 1, "link"},
-		{"grid", 1000, 1, "link"}, {"graph", 2000, 1, "link"}, {"graph", 2000, 1, "proc-ptsz"}, {"kernel", 100, 1, "link"},
-		{"kernel", 30000, 1, "link"}, {"kernel", 1000, 4, "link"},
+		{"kernel", 1000, 1, "link"},
+		{"kernel", 1000, 1, "proc-ptsz"},
+		{"cooperative", 1000, 1, "link"},
+		{"ex", 1000, 1, "link"},
+		{"grid", 1000, 1, "link"},
+		{"graph", 2000, 1, "link"},
+		{"graph", 2000, 1, "proc-ptsz"},
+		{"kernel", 100, 1, "link"},
+		{"kernel", 30000, 1, "link"},
+		{"kernel", 1000, 4, "link"},
 	} {
 		t.Run(fmt.Sprintf("%s of %dus by %d through %s", c.how, c.micros, c.processes, c.way), func(t *testing.T) {
 			// Never above the share. A busy machine keeps the program from launching

@@ -29,7 +29,7 @@ func measure(t testing.TB, m *machine, under bool) map[string]float64 {
 		t.Fatal(err)
 	}
 	result := map[string]float64{}
-	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
 		var name string
 		var ns float64
 		if _, err := fmt.Sscanf(line, "%s %f", &name, &ns); err != nil {

@@ -22,7 +22,8 @@ const mib = uint64(1) << 20
 func create(t testing.TB, m *machine, memory uint64, milli uint32) *interceptor.Region {
 	t.Helper()
 	r, err := interceptor.Create(m.region(), interceptor.Limits{Devices: []interceptor.DeviceLimit{
-		{UUID: standinUUID(0), MemoryBytes: memory, ComputeMilli: milli}}})
+		{UUID: standinUUID(0), MemoryBytes: memory, ComputeMilli: milli},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,11 +200,7 @@ func TestSelfKilledThreads(t *testing.T) {
 	r := create(t, m, limit, 1000)
 	var wg sync.WaitGroup
 	for i := range 16 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			_ = m.command("stress", "4", "100000", strconv.Itoa(i), "die").Run()
-		}()
+		wg.Go(func() { _ = m.command("stress", "4", "100000", strconv.Itoa(i), "die").Run() })
 	}
 	wg.Wait()
 	c := m.command("probe", "link")

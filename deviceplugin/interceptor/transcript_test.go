@@ -125,7 +125,8 @@ func (s *session) newRegion(d *datadriven.TestData) error {
 			return err
 		}
 		limits.Devices = append(limits.Devices, interceptor.DeviceLimit{
-			UUID: standinUUID(i), MemoryBytes: mib << 20, ContextBytes: context << 20, ComputeMilli: uint32(compute)})
+			UUID: standinUUID(i), MemoryBytes: mib << 20, ContextBytes: context << 20, ComputeMilli: uint32(compute),
+		})
 	}
 	if d.HasArg("keep") {
 		return s.opened.SetLimits(limits)
@@ -227,7 +228,7 @@ func start(c *exec.Cmd) (*program, error) {
 
 func (p *program) tell(input string) (string, error) {
 	var b strings.Builder
-	for _, line := range strings.Split(strings.TrimSpace(input), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(input), "\n") {
 		if _, err := fmt.Fprintln(p.in, line); err != nil {
 			return "", err
 		}

@@ -78,7 +78,7 @@ func decodeUsage(limits, usage []byte) ([]DeviceUsage, error) {
 		u.RefusedBytes = binary.LittleEndian.Uint64(c[8:])
 		u.Throttled = duration(binary.LittleEndian.Uint64(c[16:]))
 		u.Busy = duration(binary.LittleEndian.Uint64(c[24:]))
-		for s := uint64(0); s < high; s++ {
+		for s := range high {
 			slot := usage[slotsOffset+s*slotSize:]
 			used := binary.LittleEndian.Uint64(slot[slotHeader+d*16+8:])
 			if used == 0 {

@@ -30,7 +30,7 @@ func (b *Book) Prefer(k pool.Kind, available, must []string, size int) (ids []st
 			return ids, true
 		}
 	}
-	return b.leastHarm(k, byCard, mustCard, size, waiting), certain
+	return b.leastHarm(byCard, mustCard, size, waiting), certain
 }
 
 // byCard sorts known IDs by card UUID, lowest number first.
@@ -107,7 +107,7 @@ func pick(available, must []string, n int64) []string {
 
 // leastHarm keeps to one card where it can, away from cards with plans, and to
 // the fullest such card. Whole GPUs are taken from cards without plans first.
-func (b *Book) leastHarm(k pool.Kind, byCard, must map[string][]string, size int, waiting []need) []string {
+func (b *Book) leastHarm(byCard, must map[string][]string, size int, waiting []need) []string {
 	plans := planned(waiting, nil)
 	cards := b.pool.GPUs()
 	slices.SortStableFunc(cards, func(x, y pool.GPU) int {

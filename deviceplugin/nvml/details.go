@@ -12,7 +12,7 @@ import (
 // plain reads the detailed list. Whether a driver counts protected memory within
 // the other figure is not documented: the larger one is never too much.
 func plain(list nvml.ProcessDetailList) []nvml.ProcessInfo {
-	details := unsafe.Slice(list.ProcArray, list.NumProcArrayEntries)
+	details := unsafe.Slice(list.ProcArray, list.NumProcArrayEntries) //nolint:gosec // NVML says how long the array is that it filled
 	out := make([]nvml.ProcessInfo, 0, len(details))
 	for _, p := range details {
 		used := p.UsedGpuMemory

@@ -138,16 +138,16 @@ func TestMissingLibrary(t *testing.T) {
 
 func TestBadProfiles(t *testing.T) {
 	for in, want := range map[string]string{
-		"gpus: [{base: a101}]":                                                       `gpus[0].base is "a101", must be one of a100-pcie-40gb`,
-		"gpus: [{model: X}]":                                                         "gpus[0].memoryMiB is 0, must be from 1",
-		"gpus: [{memoryMiB: 10}]":                                                    "gpus[0].model is empty",
-		"gpus: [{model: X, memoryMiB: 10, count: -1}]":                               "gpus[0].count is -1",
-		"gpus: [{model: X, memoryMiB: 10, count: 65}]":                               "gpus[0].count is 65",
-		"gpus: [{model: X, memoryMiB: 10, numa: [0,1]}]":                             "gpus[0].numa has 2 nodes",
-		"gpus: [{model: X, memoryMiB: 10, reservedMiB: 10}]":                         "gpus[0].reservedMiB is 10",
-		"gpus: [{model: X, memoryMiB: 10, usedMiB: 11}]":                             "gpus[0].usedMiB is 11",
-		"gpus: [{model: X, memMiB: 10}]":                                             `unknown field "memMiB"`,
-		"gpu: []":                                                                    `unknown field "gpu"`,
+		"gpus: [{base: a101}]":                               `gpus[0].base is "a101", must be one of a100-pcie-40gb`,
+		"gpus: [{model: X}]":                                 "gpus[0].memoryMiB is 0, must be from 1",
+		"gpus: [{memoryMiB: 10}]":                            "gpus[0].model is empty",
+		"gpus: [{model: X, memoryMiB: 10, count: -1}]":       "gpus[0].count is -1",
+		"gpus: [{model: X, memoryMiB: 10, count: 65}]":       "gpus[0].count is 65",
+		"gpus: [{model: X, memoryMiB: 10, numa: [0,1]}]":     "gpus[0].numa has 2 nodes",
+		"gpus: [{model: X, memoryMiB: 10, reservedMiB: 10}]": "gpus[0].reservedMiB is 10",
+		"gpus: [{model: X, memoryMiB: 10, usedMiB: 11}]":     "gpus[0].usedMiB is 11",
+		"gpus: [{model: X, memMiB: 10}]":                     `unknown field "memMiB"`,
+		"gpu: []":                                            `unknown field "gpu"`,
 		"gpus: [{base: a30-pcie-24gb, count: 40}, {base: a30-pcie-24gb, count: 40}]": "more than 64 GPUs",
 		"[": "not the expected YAML",
 	} {

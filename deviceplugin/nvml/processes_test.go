@@ -95,8 +95,13 @@ func TestNoListIsAnError(t *testing.T) {
 // usual figure.
 func TestProtectedMemory(t *testing.T) {
 	for _, tc := range []struct{ used, protected, want uint64 }{
-		{5, 0, 5}, {5, 3, 5}, {3, 5, 5}, {math.MaxUint64, 5, 5}, {5, math.MaxUint64, 5},
-		{math.MaxUint64, 0, math.MaxUint64}, {math.MaxUint64, math.MaxUint64, math.MaxUint64},
+		{5, 0, 5},
+		{5, 3, 5},
+		{3, 5, 5},
+		{math.MaxUint64, 5, 5},
+		{5, math.MaxUint64, 5},
+		{math.MaxUint64, 0, math.MaxUint64},
+		{math.MaxUint64, math.MaxUint64, math.MaxUint64},
 	} {
 		p := nvml.ProcessDetail_v1{Pid: 1, UsedGpuMemory: tc.used, UsedGpuCcProtectedMemory: tc.protected}
 		if got := plain(nvml.ProcessDetailList{NumProcArrayEntries: 1, ProcArray: &p}); got[0].UsedGpuMemory != tc.want {

@@ -72,7 +72,7 @@ func (k *kubeletSocket) each(ctx context.Context, done func() bool) error {
 		case <-ctx.Done():
 			return nil
 		case <-w.Events:
-		case <-w.Errors: // an overflow loses events; look anyway
+		case <-w.Errors: //nolint:errcheck // an overflow loses events; look anyway
 		case <-tick.C:
 		}
 	}

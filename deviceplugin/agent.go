@@ -107,8 +107,10 @@ func (a *agent) reconcile(ctx context.Context) {
 		}
 		silent = err != nil
 		a.findForeign(ctx)
-		if err := a.layer.Keep(a.containerIDs()); err != nil {
-			a.log.Warn("cannot clear away the limits of ended containers", "error", err)
+		if err == nil { // else nobody knows who has ended
+			if err := a.layer.Keep(a.containerIDs()); err != nil {
+				a.log.Warn("cannot clear away the limits of ended containers", "error", err)
+			}
 		}
 		t := time.NewTimer(a.o.ReconcileEvery)
 		select {

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/deviceplugin/kubelet"
 )
 
 // driverLibrary builds the stand-in of package cgroup; flag -DOLD makes it older than
@@ -204,5 +205,44 @@ func TestDeclaredProcesses(t *testing.T) {
 		if env, err := w.kubelet.startContainer(p, "main"); err != nil || env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] != tc.memory {
 			t.Errorf("%s: limit %q, error %v; want %q", tc.name, env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"], err, tc.memory)
 		}
+	}
+}
+
+// TestLimitsSurviveASilentKubelet: a plugin that starts before the kubelet knows of no
+// container, and must not take that for their end: the kubelet does not ask again.
+func TestLimitsSurviveASilentKubelet(t *testing.T) {
+	w := layers(t)
+	w.opts.NVMLLibrary = driverLibrary(t)
+	w.kubelet.start()
+	w.run()
+	p := w.bind("a", want{"main", slice, 25, []int{2}})
+	w.mustAdmit(p)
+	records, _ := filepath.Glob(filepath.Join(w.opts.StateDir, "cgroup/*.json"))
+	if len(records) != 1 {
+		t.Fatalf("records %v", records)
+	}
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(records[0], past, past); err != nil {
+		t.Fatal(err)
+	}
+	w.stop()
+	w.kubelet.stop()
+	checkpoint := filepath.Join(w.kubelet.dir, kubelet.CheckpointFile)
+	saved, err := os.ReadFile(checkpoint)
+	if err != nil || os.Remove(checkpoint) != nil {
+		t.Fatal("no checkpoint to take away:", err)
+	}
+	w.launch()
+	time.Sleep(10 * w.opts.ReconcileEvery)
+	if _, err := os.Stat(records[0]); err != nil {
+		t.Error("a limit was forgotten while the kubelet was away:", err)
+	}
+	if err := os.WriteFile(checkpoint, saved, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.kubelet.start()
+	eventually(t, 5*time.Second, "registration", w.registered)
+	if _, err := w.kubelet.startContainer(p, "main"); err != nil {
+		t.Error(err)
 	}
 }

@@ -66,3 +66,24 @@ func TestStackFailsClosed(t *testing.T) {
 		}
 	}
 }
+
+// meter is a layer that measures.
+type meter struct {
+	fake
+	used []Measured
+}
+
+func (m *meter) Measure(string) ([]Measured, error) { return m.used, m.fail }
+
+// TestStackMeasures what those of its layers tell that measure.
+func TestStackMeasures(t *testing.T) {
+	m := &meter{used: []Measured{{UUID: "a", UsedBytes: 5}}}
+	s := Stack(&fake{}, m).(Meter)
+	if got, err := s.Measure("c"); err != nil || len(got) != 1 || got[0] != m.used[0] {
+		t.Errorf("measured %v, %v", got, err)
+	}
+	m.fail = errors.New("wrong")
+	if _, err := s.Measure("c"); !errors.Is(err, m.fail) {
+		t.Errorf("error %v", err)
+	}
+}

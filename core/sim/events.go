@@ -82,6 +82,20 @@ func (t *timeline) settle(p *pod, state string) {
 	}
 	p.state, p.ends, p.awaits, p.target = state, 0, nil, nil
 	t.update(p)
+	if p.workload.over() {
+		for _, p := range p.workload.pods {
+			t.cluster.RemovePod(p.model.UID)
+		}
+		t.cluster.RemoveWorkload(p.workload.model.Key)
+		p.workload.gone = true
+	}
+}
+
+// over workloads have nothing left to do; the cluster may forget them.
+func (wl *workload) over() bool {
+	return !slices.ContainsFunc(wl.pods, func(p *pod) bool {
+		return p.state != scenario.Succeeded && p.state != scenario.Failed
+	})
 }
 
 func (t *timeline) event(e *scenario.Event) error {
@@ -105,6 +119,7 @@ func (t *timeline) event(e *scenario.Event) error {
 		t.tell("queue %s is removed", e.RemoveQueue)
 		t.queues = slices.DeleteFunc(t.queues, func(q model.Queue) bool { return q.Name == e.RemoveQueue })
 		t.cluster.RemoveQueue(e.RemoveQueue)
+		t.recount()
 	default:
 		return t.nodeEvent(e)
 	}
@@ -120,6 +135,8 @@ func (t *timeline) submit(spec *scenario.Workload) error {
 		if err := t.cluster.SetPod(p.spec()); err != nil {
 			return err
 		}
+		t.book(p)
+		t.changed = append(t.changed, p)
 	}
 	return nil
 }
@@ -158,6 +175,7 @@ func (t *timeline) setQueue(spec *scenario.Queue) error {
 	} else {
 		t.queues = append(t.queues, q)
 	}
+	t.recount()
 	return t.cluster.SetQueue(q)
 }
 
@@ -170,6 +188,7 @@ func (t *timeline) nodeEvent(e *scenario.Event) error {
 		} else {
 			t.nodes = append(t.nodes, &n)
 		}
+		t.recount()
 		return t.cluster.SetNode(n)
 	}
 	n := t.node(cmp.Or(e.NodeDown, e.NodeUp, e.Cordon, e.Uncordon))

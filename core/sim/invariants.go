@@ -13,120 +13,135 @@ import (
 	"github.com/fairslice/fairslice/core/scenario"
 )
 
-// audit is the world's account, kept apart from the decision's: what every node
-// and GPU carries, and what every queue has.
-type audit struct {
-	// now counts what is there; later counts what will be when all that is
-	// releasing is gone and all that is promised is there.
-	now, later map[string]amount.Amount
-	queues     map[string]amount.Amount
+// account is the world's own, kept apart from the decision's: what every node and
+// GPU carries, and what every queue has, by key such as "node now cpu". "now"
+// counts what is there; "later" what will be when all that is releasing is gone
+// and all that is promised is there.
+type account struct {
+	used map[string]amount.Amount
+	// most is what a key may reach; a key without one is not bounded.
+	most map[string]amount.Amount
+	// before is what keys held that changed since the last look.
+	before map[string]amount.Amount
 }
 
-func newAudit() *audit {
-	return &audit{map[string]amount.Amount{}, map[string]amount.Amount{}, map[string]amount.Amount{}}
+func newAccount() *account {
+	return &account{map[string]amount.Amount{}, map[string]amount.Amount{}, map[string]amount.Amount{}}
 }
 
-func (w *world) audit() *audit {
-	a := newAudit()
-	for _, wl := range w.workloads {
-		for _, p := range wl.pods {
-			if !scenario.Holds(p.state) {
-				continue
-			}
-			if p.state != scenario.Pipelined {
-				p.load(a.now)
-			}
-			if p.state != scenario.Releasing {
-				p.load(a.later)
-				w.charge(a, p)
-			}
-		}
+func (a *account) add(key string, v amount.Amount) {
+	if _, changed := a.before[key]; !changed {
+		a.before[key] = a.used[key]
 	}
-	return a
+	a.used[key] += v
 }
 
-// load adds what the pod takes, by "node resource" and "node/gpu unit".
-func (p *pod) load(into map[string]amount.Amount) {
-	node := p.model.Node
-	into[node+" "+model.ResourcePods]++
+// booked is what a pod counts as in the account.
+type booked struct {
+	state, node string
+	held        []model.HeldGPU
+}
+
+// book brings the account up to date with a pod.
+func (w *world) book(p *pod) {
+	w.count(p, -1)
+	p.booked = booked{p.state, p.model.Node, p.model.Held}
+	w.count(p, 1)
+}
+
+func (w *world) count(p *pod, sign amount.Amount) {
+	b := &p.booked
+	if !scenario.Holds(b.state) {
+		return
+	}
+	if b.state != scenario.Pipelined {
+		w.load(p, b.node+" now ", sign)
+	}
+	if b.state != scenario.Releasing {
+		w.load(p, b.node+" later ", sign)
+		w.charge(p, sign)
+	}
+}
+
+func (w *world) load(p *pod, prefix string, sign amount.Amount) {
+	w.account.add(prefix+model.ResourcePods, sign)
 	for name, v := range p.model.Request {
-		into[node+" "+name] = into[node+" "+name].Add(v)
+		w.account.add(prefix+name, sign*v)
 	}
-	for _, h := range p.model.Held {
-		into[node+"/"+h.GPU+" milli"] += amount.Amount(h.Milli)
-		into[node+"/"+h.GPU+" memory"] += amount.Amount(h.MemoryMiB)
+	for _, h := range p.booked.held {
+		w.account.add(prefix+"GPU "+h.GPU+" milli", sign*amount.Amount(h.Milli))
+		w.account.add(prefix+"GPU "+h.GPU+" memory", sign*amount.Amount(h.MemoryMiB))
 	}
 }
 
-// charge adds a pod to its queue and all queues above it.
-func (w *world) charge(a *audit, p *pod) {
+// charge counts a pod for its queue and all queues above it.
+func (w *world) charge(p *pod, sign amount.Amount) {
 	used := model.Quantities{}
 	for name, v := range p.model.Request {
 		used[name] = v
 	}
-	for _, h := range p.model.Held {
+	for _, h := range p.booked.held {
 		used[model.ResourceGPU] += amount.Amount(h.Milli)
 	}
-	for name := p.workload.model.Queue; name != ""; {
+	for steps, name := 0, p.workload.model.Queue; name != "" && steps <= len(w.queues); steps++ {
 		i := slices.IndexFunc(w.queues, func(q model.Queue) bool { return q.Name == name })
 		if i < 0 {
 			return
 		}
 		for resource, v := range used {
-			a.queues[name+" limit "+resource] += v
+			w.account.add("queue "+name+" limit of "+resource, sign*v)
 			if !p.workload.model.Preemptible {
-				a.queues[name+" quota "+resource] += v
+				w.account.add("queue "+name+" quota for non-preemptible work of "+resource, sign*v)
 			}
 		}
 		name = w.queues[i].Parent
 	}
 }
 
-// violations lists the invariants that the plan, as applied, breaks. What was
-// broken before and did not grow is not the plan's fault.
-func (w *world) violations(before *audit, plan *cycle.Plan) []string {
-	after := w.audit()
-	var out []string
-	grew := func(was, is map[string]amount.Amount, key string, cap amount.Amount) bool {
-		return is[key] > cap && is[key] > was[key]
+// recount starts the account afresh: queues or nodes are others now.
+func (w *world) recount() {
+	w.account = newAccount()
+	for _, wl := range w.workloads {
+		for _, p := range wl.pods {
+			p.booked = booked{}
+			w.book(p)
+		}
 	}
 	for _, n := range w.nodes {
-		for key, most := range capacities(n) {
-			if grew(before.now, after.now, key, most) {
-				out = append(out, fmt.Sprintf("%s: %d in use of %d", key, after.now[key], most))
+		for _, when := range []string{" now ", " later "} {
+			for name, v := range n.Allocatable {
+				w.account.most[n.Name+when+name] = v
 			}
-			if grew(before.later, after.later, key, most) {
-				out = append(out, fmt.Sprintf("%s: %d promised of %d", key, after.later[key], most))
+			for _, g := range n.GPUs {
+				w.account.most[n.Name+when+"GPU "+g.ID+" milli"] = 1000
+				w.account.most[n.Name+when+"GPU "+g.ID+" memory"] = amount.Amount(g.MemoryMiB)
 			}
 		}
 	}
 	for _, q := range w.queues {
 		for resource, limit := range q.Limit {
-			if key := q.Name + " limit " + resource; grew(before.queues, after.queues, key, limit) {
-				out = append(out, fmt.Sprintf("queue %s is above its limit of %s: %d of %d", q.Name, resource, after.queues[key], limit))
-			}
+			w.account.most["queue "+q.Name+" limit of "+resource] = limit
 		}
 		for resource, quota := range q.Quota {
-			if key := q.Name + " quota " + resource; grew(before.queues, after.queues, key, quota) {
-				out = append(out, fmt.Sprintf("queue %s has non-preemptible work above its quota of %s: %d of %d", q.Name, resource, after.queues[key], quota))
-			}
+			w.account.most["queue "+q.Name+" quota for non-preemptible work of "+resource] = quota
+		}
+	}
+	clear(w.account.before)
+}
+
+// violations lists the invariants that the plan, as applied, breaks. What was
+// broken before and did not grow is not the plan's fault.
+func (w *world) violations(plan *cycle.Plan) []string {
+	var out []string
+	for key, before := range w.account.before {
+		used := w.account.used[key]
+		if most, bounded := w.account.most[key]; bounded && used > most && used > before {
+			out = append(out, fmt.Sprintf("%s: %d of %d", key, used, most))
 		}
 	}
 	out = append(out, w.gangViolations(plan)...)
 	out = append(out, w.evictionViolations(plan)...)
 	slices.Sort(out)
-	return out
-}
-
-func capacities(n *model.Node) map[string]amount.Amount {
-	out := map[string]amount.Amount{}
-	for name, v := range n.Allocatable {
-		out[n.Name+" "+name] = v
-	}
-	for _, g := range n.GPUs {
-		out[n.Name+"/"+g.ID+" milli"] = 1000
-		out[n.Name+"/"+g.ID+" memory"] = amount.Amount(g.MemoryMiB)
-	}
 	return out
 }
 

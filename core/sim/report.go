@@ -95,27 +95,39 @@ type Waiting struct {
 	Reason   string `json:"reason"`
 }
 
-// report describes the world after a plan was applied to it.
-func (w *world) report(plan *cycle.Plan) Round {
-	r := Round{Pods: map[string]PodReport{}, Nodes: map[string]NodeReport{}, Reasons: map[string]string{},
-		Decisions: decisions(plan), Waiting: []Waiting{}, Queues: []QueueReport{}}
+// reportStates adds the state of every pod and node.
+func (w *world) reportStates(r *Round) {
+	on := map[string][]*pod{}
 	for _, wl := range w.workloads {
 		for _, p := range wl.pods {
 			r.Pods[p.model.Name] = p.report()
+			on[p.model.Node] = append(on[p.model.Node], p)
 		}
 	}
 	for _, n := range w.nodes {
-		r.Nodes[n.Name] = w.reportNode(n)
+		r.Nodes[n.Name] = reportNode(n, on[n.Name])
+	}
+}
+
+// report describes what a plan decided.
+func (w *world) report(plan *cycle.Plan) Round {
+	r := Round{
+		Pods: map[string]PodReport{}, Nodes: map[string]NodeReport{}, Reasons: map[string]string{},
+		Decisions: decisions(plan), Waiting: []Waiting{}, Queues: []QueueReport{},
 	}
 	for _, wait := range plan.Waits {
-		name := w.workloadName(wait.Workload)
+		name := w.names[wait.Workload]
 		r.Reasons[name] = wait.Reason.Message
-		r.Waiting = append(r.Waiting, Waiting{name, wait.Queue, wait.Position, len(wait.Pods),
-			string(wait.Reason.Code), wait.Reason.Message})
+		r.Waiting = append(r.Waiting, Waiting{
+			name, wait.Queue, wait.Position, len(wait.Pods),
+			string(wait.Reason.Code), wait.Reason.Message,
+		})
 	}
 	for _, q := range plan.Queues {
-		r.Queues = append(r.Queues, QueueReport{q.Name, q.Parent, list(q.FairShare), list(q.Allocated),
-			list(q.AllocatedNonPreemptible), list(q.Requested), q.PendingPods, q.PendingWorkloads})
+		r.Queues = append(r.Queues, QueueReport{
+			q.Name, q.Parent, list(q.FairShare), list(q.Allocated),
+			list(q.AllocatedNonPreemptible), list(q.Requested), q.PendingPods, q.PendingWorkloads,
+		})
 	}
 	return r
 }
@@ -126,15 +138,6 @@ func list(q model.Quantities) scenario.ResourceList {
 		out[name] = v
 	}
 	return out
-}
-
-func (w *world) workloadName(key string) string {
-	for _, wl := range w.workloads {
-		if wl.model.Key == key {
-			return wl.spec.Name
-		}
-	}
-	return key
 }
 
 func gpuIDs(held []model.HeldGPU) []string {
@@ -165,10 +168,10 @@ func (p *pod) report() PodReport {
 }
 
 // reportNode counts by what is on the GPUs now; a promise takes nothing yet.
-func (w *world) reportNode(n *model.Node) NodeReport {
+func reportNode(n *model.Node, pods []*pod) NodeReport {
 	held, staying := map[string]bool{}, map[string]bool{}
-	for _, p := range w.pods {
-		if p.model.Node != n.Name || !scenario.Holds(p.state) || p.state == scenario.Pipelined {
+	for _, p := range pods {
+		if !scenario.Holds(p.state) || p.state == scenario.Pipelined {
 			continue
 		}
 		for _, h := range p.model.Held {
@@ -201,8 +204,10 @@ func decisions(plan *cycle.Plan) []Decision {
 		out = append(out, d)
 	}
 	for _, e := range plan.Evictions {
-		d := Decision{Kind: "evict", Pod: e.Pod, Rule: string(e.Rule), For: e.For,
-			Code: string(e.Reason.Code), Reason: e.Reason.Message}
+		d := Decision{
+			Kind: "evict", Pod: e.Pod, Rule: string(e.Rule), For: e.For,
+			Code: string(e.Reason.Code), Reason: e.Reason.Message,
+		}
 		if e.MoveTo != nil {
 			d.Kind, d.Node, d.GPUs = "move", e.MoveTo.Node, gpuIDs(e.MoveTo.GPUs)
 		}

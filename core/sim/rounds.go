@@ -66,7 +66,7 @@ func (w *world) round(actions []cycle.Action) (Round, error) {
 	if err != nil {
 		return Round{}, err
 	}
-	before := w.audit()
+	clear(w.account.before)
 	plan := cycle.DecideActions(cluster, actions...)
 	var round Round
 	if err := w.applyToRound(&plan, &round); err != nil {
@@ -74,8 +74,9 @@ func (w *world) round(actions []cycle.Action) (Round, error) {
 	}
 	counts := round
 	round = w.report(&plan)
+	w.reportStates(&round)
 	round.Binds, round.Evictions, round.Pipelined = counts.Binds, counts.Evictions, counts.Pipelined
-	round.Violations = w.violations(before, &plan)
+	round.Violations = w.violations(&plan)
 	return round, nil
 }
 
@@ -88,6 +89,7 @@ func (w *world) applyToRound(plan *cycle.Plan, counts *Round) error {
 			return err
 		}
 		p.state = scenario.Pending
+		w.book(p)
 	}
 	for _, e := range plan.Evictions {
 		p, err := w.known(e.Pod)
@@ -101,6 +103,7 @@ func (w *world) applyToRound(plan *cycle.Plan, counts *Round) error {
 			p.state, p.model.Node, p.model.Held = scenario.Pipelined, e.MoveTo.Node, e.MoveTo.GPUs
 			p.awaits = e.MoveTo.Awaits
 		}
+		w.book(p)
 	}
 	for _, x := range plan.Placements {
 		p, err := w.known(x.Pod)
@@ -108,13 +111,14 @@ func (w *world) applyToRound(plan *cycle.Plan, counts *Round) error {
 			return err
 		}
 		p.model.Node, p.model.Held, p.awaits = x.Node, x.GPUs, x.Awaits
-		if len(x.Awaits) > 0 {
-			counts.Pipelined++
-			p.state = scenario.Pipelined
-			continue
-		}
-		counts.Binds++
 		p.state = scenario.Binding
+		if len(x.Awaits) > 0 {
+			p.state = scenario.Pipelined
+			counts.Pipelined++
+		} else {
+			counts.Binds++
+		}
+		w.book(p)
 	}
 	return nil
 }
@@ -145,6 +149,7 @@ func (w *world) moveOn() {
 				}
 			}
 			p.awaits = nil
+			w.book(p)
 		}
 	}
 }

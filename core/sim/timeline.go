@@ -27,8 +27,8 @@ type timeline struct {
 	next     int
 	events   []*scenario.Event
 	happened []string
-	// last is what was reported of each pod.
-	last map[string]PodReport
+	// changed are pods since the last report, in order.
+	changed []*pod
 }
 
 func (w *world) runTimeline(spec *scenario.Timeline) ([]Round, error) {
@@ -36,7 +36,7 @@ func (w *world) runTimeline(spec *scenario.Timeline) ([]Round, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &timeline{world: w, spec: spec, cluster: cluster, last: map[string]PodReport{}}
+	t := &timeline{world: w, spec: spec, cluster: cluster}
 	for _, wl := range w.workloads {
 		for _, p := range wl.pods {
 			if p.state == scenario.Running || p.state == scenario.Bound {
@@ -52,7 +52,6 @@ func (w *world) runTimeline(spec *scenario.Timeline) ([]Round, error) {
 
 func (t *timeline) run() ([]Round, error) {
 	var rounds []Round
-	var latest Round
 	atOnce, before := 0, t.now
 	for range maxCycles {
 		if err := t.advance(); err != nil {
@@ -62,9 +61,8 @@ func (t *timeline) run() ([]Round, error) {
 		if err != nil {
 			return nil, err
 		}
-		latest = round
 		if changed || len(rounds) == 0 {
-			rounds = append(rounds, t.onlyChanges(round))
+			rounds = append(rounds, round)
 		}
 		if atOnce++; t.now != before {
 			atOnce, before = 0, t.now
@@ -74,26 +72,12 @@ func (t *timeline) run() ([]Round, error) {
 		}
 		next, more := t.wake()
 		if !more || t.spec.UntilSeconds != nil && next > start+int64(*t.spec.UntilSeconds) {
-			rounds[len(rounds)-1].Pods, rounds[len(rounds)-1].Nodes = latest.Pods, latest.Nodes
+			t.reportStates(&rounds[len(rounds)-1])
 			return rounds, nil
 		}
 		t.now = next
 	}
 	return nil, fmt.Errorf("second %s: the run is cut off after %d cycles; timeline.untilSeconds ends it earlier", seconds(t.now), maxCycles)
-}
-
-// onlyChanges leaves out pods that are as they were, and nodes: the last round
-// has them all.
-func (t *timeline) onlyChanges(r Round) Round {
-	pods := map[string]PodReport{}
-	for name, p := range r.Pods {
-		if old, known := t.last[name]; !known || old.State != p.State || old.Node != p.Node {
-			pods[name] = p
-		}
-		t.last[name] = p
-	}
-	r.Pods, r.Nodes = pods, map[string]NodeReport{}
-	return r
 }
 
 func seconds(now int64) Number {
@@ -104,7 +88,7 @@ func seconds(now int64) Number {
 // cycle decides once, and reports whether anything happened or was decided.
 func (t *timeline) cycle() (Round, bool, error) {
 	t.cluster.SetNow(t.now)
-	before := t.audit()
+	clear(t.account.before)
 	plan := cycle.Decide(t.cluster)
 	counts := Round{}
 	if err := t.apply(&plan, &counts); err != nil {
@@ -113,7 +97,11 @@ func (t *timeline) cycle() (Round, bool, error) {
 	round := t.report(&plan)
 	round.Binds, round.Evictions, round.Pipelined = counts.Binds, counts.Evictions, counts.Pipelined
 	round.AtSeconds, round.Happened = seconds(t.now), t.happened
-	round.Violations = append(t.violations(before, &plan), t.secondLook()...)
+	round.Violations = append(t.violations(&plan), t.secondLook()...)
+	for _, p := range t.changed {
+		round.Pods[p.model.Name] = p.report()
+	}
+	t.changed = nil
 	changed := len(t.happened) > 0 || len(round.Decisions) > 0
 	t.happened = nil
 	return round, changed, nil
@@ -229,7 +217,12 @@ func (t *timeline) markShort(keys []string) {
 
 // The model refuses only what the scenario's check or the first snapshot has
 // refused already.
-func (t *timeline) update(p *pod)               { t.must(t.cluster.SetPod(p.spec())) }
+func (t *timeline) update(p *pod) {
+	t.must(t.cluster.SetPod(p.spec()))
+	t.book(p)
+	t.changed = append(t.changed, p)
+}
+
 func (t *timeline) updateWorkload(wl *workload) { t.must(t.cluster.SetWorkload(wl.model)) }
 
 func (t *timeline) must(err error) {

@@ -30,6 +30,7 @@ type pod struct {
 	// target is where the pod goes that follows this releasing one; nil if it
 	// is to wait.
 	target *cycle.Placement
+	booked booked
 }
 
 // workload is a workload in the run.
@@ -51,10 +52,13 @@ type world struct {
 	workloads []*workload
 	pods      map[string]*pod
 	now       int64
+	account   *account
+	// names of workloads by key.
+	names map[string]string
 }
 
 func newWorld(s *scenario.Scenario) *world {
-	w := &world{scenario: s, settings: toSettings(s), claims: newClaims(s), pods: map[string]*pod{}, now: start}
+	w := &world{scenario: s, settings: toSettings(s), claims: newClaims(s), pods: map[string]*pod{}, now: start, account: newAccount(), names: map[string]string{}}
 	for i := range s.Nodes {
 		n := toNode(&s.Nodes[i])
 		if s.DRA != nil {
@@ -75,6 +79,7 @@ func newWorld(s *scenario.Scenario) *world {
 	}
 	w.bookHeld()
 	w.hideLegacyMIG()
+	w.recount()
 	return w
 }
 
@@ -108,6 +113,7 @@ func (w *world) addWorkload(spec *scenario.Workload, created int64) *workload {
 		wl.model.StaleSince = w.now - int64(*spec.StaleSeconds)
 	}
 	w.workloads = append(w.workloads, wl)
+	w.names[wl.model.Key] = spec.Name
 	return wl
 }
 

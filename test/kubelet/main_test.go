@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -33,7 +34,10 @@ func TestMain(m *testing.M) {
 		code = m.Run()
 	}
 	if shared != nil {
-		shared.Stop()
+		if err := shared.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the suite's cluster:", err)
+			code = max(code, 1)
+		}
 	}
 	os.Exit(code)
 }
@@ -42,6 +46,14 @@ func start(ctx context.Context) (err error) {
 	if shared, err = stack.Start(ctx, stack.Options{Progress: os.Stderr}); err != nil {
 		return err
 	}
-	node, err = shared.StartRealNode(ctx, stack.RealNodeOptions{Kubelet: bed.KubeletOptions{Name: "real"}})
-	return err
+	dir := filepath.Join(shared.Folder(), "cuda")
+	flags, err := held(ctx, dir)
+	if err != nil {
+		return err
+	}
+	node, err = shared.StartRealNode(ctx, stack.RealNodeOptions{Kubelet: bed.KubeletOptions{Name: "real"}, PluginFlags: flags})
+	if err != nil {
+		return err
+	}
+	return importCUDA(ctx, dir)
 }

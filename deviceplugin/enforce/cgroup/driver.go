@@ -6,6 +6,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -38,7 +39,8 @@ func Probe(driver Driver, cgroupRoot string, uuids []string) error {
 		return fmt.Errorf("%w: %s is no control group hierarchy of version 2", ErrUnsupported, cgroupRoot)
 	}
 	dir := filepath.Join(cgroupRoot, fmt.Sprintf("fairslice-probe-%d", os.Getpid()))
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	// One of the same name is left of a process that was killed here.
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("trying the driver's limits: %w", err)
 	}
 	defer func() { _ = os.Remove(dir) }()

@@ -152,18 +152,17 @@ func (l *Ledger) sparedUntil(w *workload) int64 {
 // restrained says of a reason to wait that others are not made to give way yet,
 // and notes when that ends.
 func (l *Ledger) restrained(e *entry, r *explain.Reason) {
-	now := l.now()
 	switch r.Code {
 	case explain.EvictionPace:
 		if done := l.restraint.done; len(done) > 0 {
 			l.wake(done[0].at + int64(time.Minute))
 		}
 	case explain.NoNodeFits, explain.GangDoesNotFit, explain.TopologyDoesNotFit:
-		if e.workload == nil {
+		if e.workload == nil || e.workload.spec.PreemptionDelay <= 0 {
 			return
 		}
 		spec := &e.workload.spec
-		if end := spec.PendingSince + spec.PreemptionDelay; spec.PreemptionDelay > 0 && now < end {
+		if end := spec.PendingSince + spec.PreemptionDelay; l.now() < end {
 			r.Message += "; room is taken from others once it has waited " + time.Duration(spec.PreemptionDelay).String()
 			l.wake(end)
 		}

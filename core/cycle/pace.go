@@ -21,6 +21,11 @@ type tempo struct {
 	told map[likeness]explain.Reason
 }
 
+func (d *decider) paced() bool {
+	pace := d.c.Pace()
+	return pace.Cluster > 0 || pace.Queue > 0
+}
+
 // bound is how many evictions a minute allows, 0 for any number, and how many of
 // them have been done.
 func (d *decider) bound(queue int) (most, done int) {
@@ -53,7 +58,7 @@ func (s *search) evictions() map[int]int {
 // its job waits for that.
 func (s *search) tooFast() bool {
 	d := s.d
-	if pace := d.c.Pace(); pace.Cluster <= 0 && pace.Queue <= 0 {
+	if !d.paced() {
 		return false
 	}
 	need := s.evictions()
@@ -124,6 +129,9 @@ func (d *decider) noteAlike(w *model.LiveWorkload, like likeness) {
 
 // keepTempo counts the evictions of a search that is decided.
 func (s *search) keepTempo() {
+	if !s.d.paced() {
+		return
+	}
 	if s.d.tempo.taken == nil {
 		s.d.tempo.taken = map[int]int{}
 	}

@@ -26,6 +26,7 @@ type card struct {
 	account  pool.GPU
 	// foreignMiB were in use at the start, before any container held the card.
 	foreignMiB int64
+	maxSharers int
 }
 
 // openLibrary opens what the options name.
@@ -79,7 +80,7 @@ func readCards(lib nvml.Library, o *Options, s sizing, log *slog.Logger) ([]card
 			log.Warn("a GPU has no memory left for containers and is not served", "uuid", g.UUID, "totalMiB", g.TotalMiB, "reservedMiB", s.reserve(g), "usedMiB", g.UsedMiB)
 			continue
 		}
-		out = append(out, card{hardware: g, account: pool.GPU{UUID: g.UUID, ID: id, MemoryMiB: usable}, foreignMiB: foreign})
+		out = append(out, card{hardware: g, account: pool.GPU{UUID: g.UUID, ID: id, MemoryMiB: usable}, foreignMiB: foreign, maxSharers: o.MaxSharers})
 	}
 	return out, nil
 }
@@ -115,7 +116,7 @@ func inventory(cards []card, names match.Names, condition func(uuid string) (why
 		g := v1alpha1.InventoryGPU{
 			UUID: c.account.UUID, ID: c.account.ID, Index: c.hardware.Index, Model: publish.LabelValue(c.hardware.Model),
 			MemoryMiB: c.account.MemoryMiB, NUMANode: c.hardware.NUMANode, Healthy: why == "",
-			Cordoned: cordoned, Reason: why,
+			Cordoned: cordoned, Reason: why, MaxSharers: c.maxSharers,
 		}
 		for _, name := range names {
 			if name != "" {

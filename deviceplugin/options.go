@@ -48,6 +48,9 @@ type Options struct {
 	ReserveMiB int64
 	// ReserveModels overrides ReserveMiB, by the model as in label gpu.model.
 	ReserveModels map[string]int64
+	// MaxSharers is how many containers may share a GPU at a time, 0 for no limit.
+	// The control plane keeps it.
+	MaxSharers int
 	// ForeignMemory is what is done about memory used outside Fairslice: warn,
 	// subtract or ignore.
 	ForeignMemory string
@@ -138,6 +141,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.GPUs, "gpus", o.GPUs, "GPUs to serve, by UUID or index; empty for all")
 	f.Int64Var(&o.ReserveMiB, "reserve-mib", o.ReserveMiB, "memory of each GPU that no container gets; -1 for what the driver reserves")
 	f.StringToInt64Var(&o.ReserveModels, "reserve-model-mib", o.ReserveModels, "the same for single models, such as Tesla-T4=300,NVIDIA-A100-SXM4-40GB=600")
+	f.IntVar(&o.MaxSharers, "max-sharers", o.MaxSharers, "containers that may share a GPU at a time; 0 for no limit")
 	f.StringVar(&o.ForeignMemory, "foreign-memory", o.ForeignMemory, "what is done about memory of a GPU used outside Fairslice: "+strings.Join(foreignPolicies, ", "))
 	f.StringVar(&o.WholeResource, "whole-resource", o.WholeResource, "resource name of whole GPUs; empty to serve none")
 	f.StringVar(&o.SliceResource, "slice-resource", o.SliceResource, "resource name of hundredths of a GPU; empty to serve none")

@@ -18,6 +18,7 @@ func TestBadOptions(t *testing.T) {
 	for flags, want := range map[string]string{
 		"":                               "option node-name is empty",
 		"--node-name=n --reserve-mib=-2": "option reserve-mib is -2, must be -1 or more",
+		"--node-name=n --max-sharers=-1": "option max-sharers is -1, must be 0 or more",
 		"--node-name=n --reserve-model-mib=Tesla-T4=-1":                        "option reserve-model-mib is -1 for Tesla-T4, must be 0 or more",
 		"--node-name=n --foreign-memory=hide":                                  `option foreign-memory is "hide", must be warn, subtract, ignore`,
 		"--node-name=n --watch=shoot":                                          `option watch is "shoot", must be off, report, kill, evict`,

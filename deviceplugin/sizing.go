@@ -117,6 +117,9 @@ func (o *Options) validateSizing() error {
 			return fmt.Errorf("option reserve-model-mib is %d for %s, must be 0 or more", mib, model)
 		}
 	}
+	if o.MaxSharers < 0 {
+		return fmt.Errorf("option max-sharers is %d, must be 0 or more", o.MaxSharers)
+	}
 	if !slices.Contains(foreignPolicies, o.ForeignMemory) {
 		return fmt.Errorf("option foreign-memory is %q, must be %s", o.ForeignMemory, strings.Join(foreignPolicies, ", "))
 	}

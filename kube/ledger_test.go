@@ -27,14 +27,14 @@ import (
 
 // TestLedger plays orders of events and prints what the ledger then holds.
 //
-//	node n1 gpus=2 mib=40960 [plugin=no] [served=no] [healthy=1] [gone]
+//	node n1 gpus=2 mib=40960 [sharers=3] [plugin=no] [served=no] [healthy=1] [gone]
 //	queue q [quota=4] [limit=4] [parent=p] [gone]
 //	podgroup g [min=2] [queue=q] [delay=10s] [subs=(x,y) x=1 y=2] [gone]
 //	namespace ns [queue=q]
 //	budget b app=x allowed=0
 //	pod p [uid=u] [ns=default] [queue=q] [group=g] [sub=x] [gpu=1|slice=25|mem=20] [count=2]
 //	      [node=n1] [phase=Running] [gated] [othergate] [nominated=n1] [deleting]
-//	      [refused="message"] [owner=o] [priority=0] [assigned=<GPU>] [app=x] [nogpu]
+//	      [refused="message"] [owner=o] [priority=0] [assigned=<GPU>] [app=x] [nogpu] [sidecar] [cpu=1]
 //	gone uid=u          the watch tells that a pod is gone
 //	decide [all]        a cycle
 //	remember 1h         past usage counts, with that half-life; restarts the ledger
@@ -304,7 +304,7 @@ func said(code explain.Code, message string) string {
 		explain.InvalidRequest, explain.WaitingForVictims, explain.WaitingForRelease:
 		return string(code) + ": " + message
 	}
-	if strings.Contains(message, v1alpha1.LabelQueue) || strings.Contains(message, "room is taken from others") {
+	if strings.Contains(message, v1alpha1.LabelQueue) || strings.Contains(message, "sharers") || strings.Contains(message, "room is taken from others") {
 		return string(code) + ": " + message
 	}
 	return string(code)
@@ -394,7 +394,7 @@ func (p *player) node(name string, a args) {
 		setCount(n.Status.Capacity, v1alpha1.ResourceWholeGPU, gpus)
 		setCount(n.Status.Allocatable, v1alpha1.ResourceWholeGPU, a.number("healthy", gpus))
 	case gpus > 0:
-		n.Annotations = map[string]string{v1alpha1.AnnotationGPUs: inventoryOf(name, gpus, a.number("mib", 40960), a.number("healthy", gpus))}
+		n.Annotations = map[string]string{v1alpha1.AnnotationGPUs: limited(inventoryOf(name, gpus, a.number("mib", 40960), a.number("healthy", gpus)), a.number("sharers", 0))}
 		if a.or("served", "yes") == "yes" {
 			setCount(n.Status.Allocatable, v1alpha1.ResourceGPUSlice, 100*gpus)
 			setCount(n.Status.Allocatable, v1alpha1.ResourceGPUMemory, gpus*(a.number("mib", 40960)/1024))
@@ -421,6 +421,22 @@ func nodeOf(name string) *corev1.Node {
 
 func setCount(list corev1.ResourceList, name string, n int) {
 	list[corev1.ResourceName(name)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+}
+
+// limited puts a limit of sharers on each GPU of an inventory.
+func limited(inventory string, sharers int) string {
+	v, err := v1alpha1.DecodeInventory(inventory)
+	if err != nil {
+		panic(err)
+	}
+	for i := range v.GPUs {
+		v.GPUs[i].MaxSharers = sharers
+	}
+	text, err := v.Encode()
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 func inventoryOf(node string, gpus, mib, healthy int) string {
@@ -456,6 +472,9 @@ func podOf(name string, a args, now time.Time) *corev1.Pod {
 		}
 	}
 	pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits}}}
+	if a.has("sidecar") {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "side", Resources: pod.Spec.Containers[0].Resources})
+	}
 	if a.has("count") {
 		pod.Annotations[v1alpha1.AnnotationGPUCount] = a["count"]
 	}

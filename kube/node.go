@@ -88,10 +88,11 @@ func (c *Config) inventoriedGPUs(n *corev1.Node, inventory v1alpha1.Inventory) [
 	gpus := make([]model.GPU, 0, len(inventory.GPUs))
 	for _, g := range inventory.GPUs {
 		gpus = append(gpus, model.GPU{
-			ID:        g.UUID,
-			Model:     g.Model,
-			MemoryMiB: min(g.MemoryMiB, maxMemoryGiB*mibPerGiB),
-			Healthy:   g.Healthy && served,
+			ID:         g.UUID,
+			Model:      g.Model,
+			MemoryMiB:  min(g.MemoryMiB, maxMemoryGiB*mibPerGiB),
+			Healthy:    g.Healthy && served,
+			MaxSharers: g.MaxSharers,
 			Shareable: slices.Contains(g.Resources, v1alpha1.ResourceGPUSlice) ||
 				slices.Contains(g.Resources, v1alpha1.ResourceGPUMemory),
 		})

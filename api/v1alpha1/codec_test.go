@@ -86,6 +86,7 @@ func TestInventoryRefusals(t *testing.T) {
 		{"a UUID twice", func(v *Inventory) { v.GPUs[1].UUID = "GPU-1" }, `field gpus[1].uuid is "GPU-1", must be set and unique`},
 		{"an ID twice", func(v *Inventory) { v.GPUs[1].ID = "a1" }, `field gpus[1].id is "a1", must be set and unique`},
 		{"no memory", func(v *Inventory) { v.GPUs[1].MemoryMiB = 0 }, "field gpus[1].memoryMiB is 0, must be above 0"},
+		{"fewer sharers than none", func(v *Inventory) { v.GPUs[0].MaxSharers = -1 }, "field gpus[0].maxSharers is -1, must be 0 or more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := inventory()

@@ -30,6 +30,9 @@ type InventoryGPU struct {
 	// MemoryMiB is the memory that containers may use: the card's total less
 	// the configured reserve.
 	MemoryMiB int64 `json:"memoryMiB"`
+	// MaxSharers is how many containers may share the GPU at a time, 0 for no
+	// limit.
+	MaxSharers int `json:"maxSharers,omitempty"`
 	// NUMANode is the GPU's NUMA node, −1 when unknown.
 	NUMANode int `json:"numa"`
 	// Healthy is false while the GPU takes no new containers.
@@ -78,6 +81,8 @@ func (v Inventory) Validate() error {
 			return fmt.Errorf("field gpus[%d].id is %q, must be set and unique", i, g.ID)
 		case g.MemoryMiB <= 0:
 			return fmt.Errorf("field gpus[%d].memoryMiB is %d, must be above 0", i, g.MemoryMiB)
+		case g.MaxSharers < 0:
+			return fmt.Errorf("field gpus[%d].maxSharers is %d, must be 0 or more", i, g.MaxSharers)
 		}
 		uuids[g.UUID], ids[g.ID] = true, true
 	}

@@ -88,6 +88,10 @@ func (h *histogram) add(c *model.Cluster, p *model.LivePod, n *model.LiveNode) {
 		h.counts["where the size of their GPU memory is not known"]++
 		return
 	}
+	if limit, full := fit.SharersFull(s, n); full {
+		h.counts[fmt.Sprintf("where GPUs have the %d sharers that they may have", limit)]++
+		return
+	}
 	if _, later, _ := fit.Room(s, n); !later {
 		resource, want, free, unit := fit.GPUBlock(s, n)
 		h.counts["too few free GPUs"+unit]++

@@ -195,15 +195,15 @@ func crowdedGPUs(pod *model.LivePod, leaving []departure) []int32 {
 	var out []int32
 	for _, own := range pod.Held {
 		g := &pod.Node.GPUs[own.GPU]
-		milli, mib := g.Booked.Milli, g.Booked.MiB
+		milli, mib, sharers := g.Booked.Milli, g.Booked.MiB, int(g.Booked.Pods)
 		for _, dep := range leaving {
 			for _, h := range dep.held {
 				if h.GPU == own.GPU {
-					milli, mib = milli+h.Milli, mib+h.MiB
+					milli, mib, sharers = milli+h.Milli, mib+h.MiB, sharers+1
 				}
 			}
 		}
-		if milli > 1000 || mib > g.MemoryMiB && g.MemoryMiB > 0 {
+		if milli > 1000 || mib > g.MemoryMiB && g.MemoryMiB > 0 || sharers > g.MaxSharers && g.MaxSharers > 0 {
 			out = append(out, own.GPU)
 		}
 	}

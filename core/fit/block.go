@@ -4,6 +4,8 @@
 package fit
 
 import (
+	"slices"
+
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/core/model"
 )
@@ -60,6 +62,25 @@ func shareBlock(s *model.Shape, n *model.LiveNode) (want, free int64) {
 		want = max(want, s.Claims[j].Milli)
 	}
 	return want, max(free, 0)
+}
+
+// SharersFull says whether a shape would fit a node by all accounts but the
+// number of claims that may share a GPU there; limit is the largest such number.
+func SharersFull(s *model.Shape, n *model.LiveNode) (limit int, full bool) {
+	if !s.Shared {
+		return 0, false
+	}
+	free := model.LiveNode{Cap: n.Cap, Held: n.Held, Booked: n.Booked, GPUs: slices.Clone(n.GPUs), WholeFree: n.WholeFree, WholeFreeNow: n.WholeFreeNow}
+	for i := range free.GPUs {
+		limit = max(limit, free.GPUs[i].MaxSharers)
+		free.GPUs[i].MaxSharers = 0
+	}
+	if limit == 0 {
+		return 0, false
+	}
+	_, limited, _ := Room(s, n)
+	_, unlimited, _ := Room(s, &free)
+	return limit, unlimited && !limited
 }
 
 // MemoryUnknown says whether a shape asks for shares and no GPU of a node can

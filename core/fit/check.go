@@ -61,6 +61,9 @@ func checkRoom(c *model.Cluster, p *model.LivePod, n *model.LiveNode) *explain.R
 	if MemoryUnknown(s, n) {
 		return refusal("node %s: the size of its GPU memory is not known, so no shares of its GPUs can be handed out", node)
 	}
+	if limit, full := SharersFull(s, n); full {
+		return refusal("node %s: its GPUs have the %d sharers that they may have", node, limit)
+	}
 	resource, free, want, short := ShortOf(c, s, n)
 	what := ""
 	if !short {

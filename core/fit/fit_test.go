@@ -65,6 +65,14 @@ func holds(uid string, state model.PodState, gpu string, milli, mib int64) model
 		Held: []model.HeldGPU{{Claim: fmt.Sprint("s", milli), GPU: gpu, Milli: milli, MemoryMiB: mib}}}
 }
 
+func sharers(limit int) func(*model.Node) {
+	return func(n *model.Node) {
+		for i := range n.GPUs {
+			n.GPUs[i].MaxSharers = limit
+		}
+	}
+}
+
 // TestCheck says, case by case, what keeps a pod from starting on a node.
 func TestCheck(t *testing.T) {
 	term := func(r ...model.Requirement) func(*model.Pod) {
@@ -133,6 +141,13 @@ func TestCheck(t *testing.T) {
 			others: []model.Pod{holds("a", model.Bound, "0", 600, 600), holds("b", model.Bound, "1", 700, 700)}},
 		{name: "a whole GPU and a share", pod: claims(slice(300, 1), whole(1)), others: []model.Pod{holds("a", model.Bound, "0", 600, 600)}},
 		{name: "a whole GPU shares with nobody, itself included", pod: claims(slice(300, 1), whole(2)), want: "asked"},
+
+		{name: "a third sharer", node: sharers(3), pod: claims(slice(100, 1), slice(200, 1)), others: []model.Pod{holds("a", model.Bound, "0", 100, 100), holds("b", model.Bound, "1", 100, 100)}},
+		{name: "a share on each of two GPUs, one has all its sharers", node: sharers(1), pod: claims(slice(100, 2)), others: []model.Pod{holds("a", model.Bound, "0", 100, 100)}, want: "the 1 sharers"},
+		{name: "containers are counted, not pods", node: sharers(1), pod: claims(slice(100, 1), slice(200, 1)), others: []model.Pod{holds("a", model.Bound, "0", 100, 100)}, want: "the 1 sharers"},
+		{name: "sharers that leave are counted", node: sharers(1), pod: claims(slice(100, 2)), others: []model.Pod{holds("a", model.Releasing, "0", 100, 100)}, want: "still being released"},
+		{name: "a whole GPU has one user", node: sharers(1), pod: claims(whole(2))},
+		{name: "no room is said before too many sharers", node: sharers(1), pod: claims(slice(950, 2)), others: []model.Pod{holds("a", model.Bound, "0", 100, 100)}, want: "0.95 GPUs asked in one piece"},
 
 		{name: "unhealthy GPUs take nothing new", node: func(n *model.Node) { n.GPUs[0].Healthy = false }, pod: claims(whole(2)), want: "2 GPUs asked, 1 free"},
 		{name: "no shares of GPUs that are not shareable", node: func(n *model.Node) { n.GPUs[0].Shareable, n.GPUs[1].Shareable = false, false }, pod: claims(slice(10, 1)), want: "asked"},

@@ -153,8 +153,8 @@ func (ch *chooser) fits(i int, cl *model.GPUClaim) bool {
 		return g.Healthy && ch.own[i].Pods == 0 && g.Booked.Pods == 0 && (ch.view == viewLater || g.Held.Pods == 0)
 	}
 	milli, mib := model.ClaimOn(*cl, g)
-	milli, mib = milli+ch.own[i].Milli, mib+ch.own[i].MiB
-	return shareFits(g, g.Booked, milli, mib) && (ch.view == viewLater || shareFits(g, g.Held, milli, mib))
+	more := model.Use{Milli: milli + ch.own[i].Milli, MiB: mib + ch.own[i].MiB, Pods: 1 + ch.own[i].Pods}
+	return shareFits(g, g.Booked, more) && (ch.view == viewLater || shareFits(g, g.Held, more))
 }
 
 // score prefers GPUs. Shares fill the fullest GPU first (pack) or take the
@@ -180,7 +180,7 @@ func (ch *chooser) score(i int, cl *model.GPUClaim) int64 {
 	if ch.order == model.Spread {
 		score = 1000 - used
 	}
-	if shareFits(g, g.Held, milli+ch.own[i].Milli, mib+ch.own[i].MiB) {
+	if shareFits(g, g.Held, model.Use{Milli: milli + ch.own[i].Milli, MiB: mib + ch.own[i].MiB, Pods: 1 + ch.own[i].Pods}) {
 		score += 10_000
 	}
 	return score

@@ -44,21 +44,29 @@ func shareRoom(cl *model.GPUClaim, n *model.LiveNode) (now, later, shared bool) 
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		milli, mib := model.ClaimOn(*cl, g)
-		if !shareFits(g, g.Booked, milli, mib) {
+		one := model.Use{Milli: milli, MiB: mib, Pods: 1}
+		if !shareFits(g, g.Booked, one) {
 			continue
 		}
 		laterCount++
 		shared = shared || g.Booked.Pods > 0
-		if shareFits(g, g.Held, milli, mib) {
+		if shareFits(g, g.Held, one) {
 			nowCount++
 		}
 	}
 	return nowCount >= cl.Count, laterCount >= cl.Count, shared && laterCount >= cl.Count
 }
 
-// shareFits checks both accounts of a GPU in one view: thousandths and MiB.
-func shareFits(g *model.LiveGPU, u model.Use, milli, mib int64) bool {
-	return g.Healthy && g.Shareable && g.MemoryMiB > 0 && u.Milli+milli <= 1000 && u.MiB+mib <= g.MemoryMiB
+// shareFits checks the accounts of a GPU in one view for more shares:
+// thousandths, MiB and how many share it.
+func shareFits(g *model.LiveGPU, u, more model.Use) bool {
+	return g.Healthy && g.Shareable && g.MemoryMiB > 0 && u.Milli+more.Milli <= 1000 && u.MiB+more.MiB <= g.MemoryMiB &&
+		sharersFit(g, u.Pods+more.Pods)
+}
+
+// sharersFit says whether so many claims may share a GPU.
+func sharersFit(g *model.LiveGPU, sharers int32) bool {
+	return g.MaxSharers == 0 || int(sharers) <= g.MaxSharers
 }
 
 // ShortOf names the first node resource, in name order, that a shape lacks on
@@ -100,10 +108,13 @@ func Count(s *model.Shape, n *model.LiveNode, bound int) int {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		milli, mib := model.ClaimOn(*cl, g)
-		if shareFits(g, g.Booked, milli, mib) {
+		if shareFits(g, g.Booked, model.Use{Milli: milli, MiB: mib, Pods: 1}) {
 			p := (1000 - g.Booked.Milli) / milli
 			if mib > 0 {
 				p = min(p, (g.MemoryMiB-g.Booked.MiB)/mib)
+			}
+			if g.MaxSharers > 0 {
+				p = min(p, int64(g.MaxSharers)-int64(g.Booked.Pods))
 			}
 			places = append(places, p)
 		}
@@ -174,5 +185,6 @@ func Again(c *model.Cluster, p *model.LivePod, n *model.LiveNode, holds []model.
 // holdFits checks one GPU's account for a hold beside what the pod itself has
 // there already.
 func holdFits(g *model.LiveGPU, u, own model.Use, h model.GPUHold) bool {
-	return u.Milli+own.Milli+h.Milli <= 1000 && (g.MemoryMiB == 0 || u.MiB+own.MiB+h.MiB <= g.MemoryMiB)
+	return u.Milli+own.Milli+h.Milli <= 1000 && (g.MemoryMiB == 0 || u.MiB+own.MiB+h.MiB <= g.MemoryMiB) &&
+		sharersFit(g, u.Pods+own.Pods+1)
 }

@@ -63,6 +63,9 @@ type GPU struct {
 	Healthy bool
 	// Shareable is false where only whole GPUs can be handed out.
 	Shareable bool
+	// MaxSharers is how many claims may share it at a time, 0 for no limit. Two
+	// containers of one pod are two sharers.
+	MaxSharers int
 }
 
 // Taint repels pods that do not tolerate it. Effects other than NoSchedule

@@ -219,7 +219,7 @@ func (c *Controller) writeStatus(ctx context.Context) {
 			continue
 		}
 		version := c.ledger.Version()
-		if version == seen && !c.status.behind() && !c.backlog.behind() {
+		if version == seen && !c.status.behind() && !c.backlog.behind() && !c.reasons.behind() {
 			continue
 		}
 		seen = version

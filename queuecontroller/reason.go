@@ -35,6 +35,7 @@ type reasonWriter struct {
 
 	mu      sync.Mutex
 	written map[string]wording // by pod UID
+	early   bool               // for some pod it was too early to be told
 }
 
 // wording is what was last written, and when.
@@ -57,9 +58,11 @@ func (r *reasonWriter) take(waiting []kube.WaitView) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.options.Clock()
+	r.early = false
 	current := make(map[string]wording, len(waiting))
 	for _, w := range waiting {
 		if !w.Gated && now.Sub(time.Unix(0, w.CreatedAt)) < ungatedPatience {
+			r.early = true
 			continue
 		}
 		before, known := r.written[w.Pod.UID]
@@ -75,6 +78,14 @@ func (r *reasonWriter) take(waiting []kube.WaitView) {
 		}
 	}
 	r.written = current
+}
+
+// behind is true while a pod has to be told when time has passed, even if
+// nothing changes until then.
+func (r *reasonWriter) behind() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.early
 }
 
 // conditionOf is the reason and message of the condition. A gated pod that

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/kube"
 )
@@ -54,6 +56,26 @@ func TestReasonsDoNotStorm(t *testing.T) {
 	written.ConditionReason, written.ConditionMessage = conditionOf(written)[0], conditionOf(written)[1]
 	if n := queued(written); n != 0 {
 		t.Errorf("a condition that is right already: %d writes, want 0", n)
+	}
+}
+
+// TestLonePodIsToldWhyItWaits: a pod is not told in its first moment, and then
+// without waiting for another change in the cluster.
+func TestLonePodIsToldWhyItWaits(t *testing.T) {
+	s := newStand(t, nil)
+	s.control.options.StatusEvery = 5 * time.Millisecond
+	s.node("n1", 1)
+	s.queue("a", 1)
+	s.pod("lone", "a", 2, func(p *corev1.Pod) { p.Spec.SchedulingGates = nil })
+	began := time.Now()
+	s.run(func() bool {
+		if time.Since(began) > 200*time.Millisecond && s.now().Equal(time.Unix(1_800_000_000, 0)) {
+			s.advance(2 * ungatedPatience)
+		}
+		return s.count("patch pods/status lone", "2 GPUs asked") > 0
+	})
+	if s.now().Equal(time.Unix(1_800_000_000, 0)) {
+		t.Error("the pod was told at once")
 	}
 }
 

@@ -95,15 +95,25 @@ func (f fixture) running(prefix string) (n int) {
 func (f fixture) eventuallyRun(limit time.Duration, want map[string]int) {
 	f.t.Helper()
 	f.eventually(limit, func() string {
-		var missing []string
-		for _, prefix := range lists.Sorted(maps.Keys(want)) {
-			if n := f.running(prefix); n != want[prefix] {
-				missing = append(missing, fmt.Sprintf("%d pods %s* run, want %d; %s", n, prefix, want[prefix], f.firstReason(prefix)))
-			}
-		}
+		running, waits := map[string]int{}, map[string]string{}
 		for name, p := range f.pods() {
 			if p.DeletionTimestamp != nil {
-				missing = append(missing, "pod "+name+" is still leaving")
+				return "pod " + name + " is still leaving"
+			}
+			for prefix := range want {
+				switch {
+				case !strings.HasPrefix(name, prefix):
+				case p.Spec.NodeName != "":
+					running[prefix]++
+				default:
+					waits[prefix] = fmt.Sprintf("; pod %s waits: %q", name, reason(p))
+				}
+			}
+		}
+		var missing []string
+		for _, prefix := range lists.Sorted(maps.Keys(want)) {
+			if running[prefix] != want[prefix] {
+				missing = append(missing, fmt.Sprintf("%d pods %s* run, want %d%s", running[prefix], prefix, want[prefix], waits[prefix]))
 			}
 		}
 		return strings.Join(missing, "\n")

@@ -78,7 +78,7 @@ func (v *overseer) follow(ctx context.Context, uuid string) {
 	dog := watchdog.New(v.o.rules())
 	tick := time.NewTicker(v.o.Every)
 	defer tick.Stop()
-	blind, crowded := false, false
+	blind, crowded := false, 0
 	for {
 		card, err := v.look(uuid)
 		if err != nil && !blind {
@@ -87,11 +87,13 @@ func (v *overseer) follow(ctx context.Context, uuid string) {
 		blind = err != nil
 		v.keep(uuid, card, blind)
 		if !blind {
-			bytes, _ := card.ForeignBytes()
-			if bytes>>20 > foreignUseMiB && !crowded {
+			// A pod's status, by which its processes are known, comes a moment after they
+			// start: only what stays foreign is told.
+			if bytes, _ := card.ForeignBytes(); bytes>>20 <= foreignUseMiB {
+				crowded = 0
+			} else if crowded++; crowded == max(1, v.o.Polls) {
 				v.foreign(card)
 			}
-			crowded = bytes>>20 > foreignUseMiB
 			for _, verdict := range dog.Observe(looks(card), time.Now()) {
 				v.judge(ctx, uuid, verdict)
 			}

@@ -224,6 +224,7 @@ func TestUsageMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.opts.MetricsAddr = l.Addr().String()
+	w.opts.Watch.Polls = 30 // outlasts an informer that lags on a busy machine
 	_ = l.Close()
 	w.run()
 	a, b, c := w.place("a", 1), w.place("b", 1), w.place("c", 1)

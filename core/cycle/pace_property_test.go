@@ -4,6 +4,7 @@
 package cycle_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -18,9 +19,7 @@ import (
 func TestPlansKeepThePace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		for range rapid.IntRange(1, 4).Draw(t, "cycles") {
-			w.cycle()
-		}
+		w.cycle()
 		queueOf := map[string]string{}
 		var queues []string
 		w.c.Workloads(func(k model.Workload) bool {
@@ -31,6 +30,9 @@ func TestPlansKeepThePace(t *testing.T) {
 			Cluster: rapid.IntRange(0, 4).Draw(t, "cluster"), Queue: rapid.IntRange(0, 3).Draw(t, "queue"), Evicted: map[string]int{},
 		}
 		slices.Sort(queues)
+		for i := range rapid.IntRange(2, 8).Draw(t, "newcomers") {
+			w.submitDrawn(t, fmt.Sprint("new", i), rapid.SampledFrom(queues).Draw(t, "queue"))
+		}
 		pace.Evicted[rapid.SampledFrom(queues).Draw(t, "victims of")] = rapid.IntRange(0, 3).Draw(t, "evicted")
 		w.c.SetPace(pace)
 		claims, inAll := map[string]map[string]int{"": {}}, map[string]int{}

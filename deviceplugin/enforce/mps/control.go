@@ -52,7 +52,7 @@ func (c control) servers(ctx context.Context) ([]int, error) {
 		return nil, err
 	}
 	var pids []int
-	for _, field := range strings.Fields(text) {
+	for field := range strings.FieldsSeq(text) {
 		pid, err := strconv.Atoi(field)
 		if err != nil {
 			return nil, fmt.Errorf("the MPS daemon of GPU %s answers get_server_list with %q, not with process IDs", c.uuid, text)

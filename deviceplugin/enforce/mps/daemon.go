@@ -97,7 +97,7 @@ func (d *daemon) start(ctx context.Context) error {
 		}
 	}
 	d.makeExclusive()
-	out, err := os.OpenFile(filepath.Join(d.log, "daemon.out"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	out, err := os.OpenFile(filepath.Join(d.log, "daemon.out"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("starting the MPS daemon of GPU %s: %w", d.uuid, err)
 	}

@@ -84,8 +84,9 @@ func enableControllers(group string) {
 	if err != nil {
 		return
 	}
-	for _, controller := range strings.Fields(string(raw)) {
-		os.WriteFile(filepath.Join(group, "cgroup.subtree_control"), []byte("+"+controller), 0o644)
+	for controller := range strings.FieldsSeq(string(raw)) {
+		// One that cannot be passed on is one that the kubelet complains about.
+		_ = os.WriteFile(filepath.Join(group, "cgroup.subtree_control"), []byte("+"+controller), 0o644)
 	}
 }
 
@@ -119,7 +120,7 @@ func inheritCPUSet(parent, child string) error {
 func removeCgroups(name string) error {
 	all, err := hierarchies()
 	if err != nil {
-		return nil // then none was made
+		return nil //nolint:nilerr // without a hierarchy none was made
 	}
 	var errs []error
 	for _, h := range all {
@@ -133,7 +134,8 @@ func removeCgroup(top string) error {
 	// A group that a process has just left is busy for a moment.
 	for range 200 {
 		var groups []string
-		filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		// The visit goes on past groups that vanish meanwhile, so it never fails.
+		_ = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
 				groups = append(groups, path)
 			}
@@ -159,9 +161,9 @@ func killGroup(group string) {
 	if err != nil {
 		return
 	}
-	for _, field := range strings.Fields(string(raw)) {
+	for field := range strings.FieldsSeq(string(raw)) {
 		if pid, err := strconv.Atoi(field); err == nil {
-			syscall.Kill(pid, syscall.SIGKILL)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }

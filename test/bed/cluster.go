@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -235,8 +236,8 @@ func (c *Cluster) Stop() error {
 	}
 	c.stopped = true
 	var all []*process
-	for i := len(c.order) - 1; i >= 0; i-- {
-		all = append(all, c.components[c.order[i]])
+	for _, name := range slices.Backward(c.order) {
+		all = append(all, c.components[name])
 	}
 	c.mu.Unlock()
 	for _, p := range all {

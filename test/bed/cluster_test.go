@@ -154,10 +154,11 @@ func TestProcessesOfTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, 5*time.Second, func(context.Context) error {
-		if log, err := cluster.Logs("sleeper"); err != nil || log != "hello\n" {
-			return fmt.Errorf("log of sleeper is %q (error %v), want hello", log, err)
+		log, err := cluster.Logs("sleeper")
+		if err == nil && log != "hello\n" {
+			err = fmt.Errorf("log of sleeper is %q, want hello", log)
 		}
-		return nil
+		return err
 	})
 	if err := cluster.StartProcess(ctx, sleeper); err == nil {
 		t.Error("a second component of the same name started")

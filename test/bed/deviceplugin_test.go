@@ -62,8 +62,14 @@ func serveWidgets(t *testing.T, node *bed.Node) {
 	}
 	server := grpc.NewServer()
 	devicev1.RegisterDevicePluginServer(server, widgets{})
-	go server.Serve(listener)
-	t.Cleanup(server.Stop)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Errorf("the plugin's server ended with %v", err)
+		}
+	})
 	connection := dial(t, filepath.Join(node.DevicePluginDir(), "kubelet.sock"))
 	request := &devicev1.RegisterRequest{Version: devicev1.Version, Endpoint: socket, ResourceName: widget}
 	if _, err := devicev1.NewRegistrationClient(connection).Register(t.Context(), request); err != nil {

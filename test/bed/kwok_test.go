@@ -5,6 +5,7 @@ package bed_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -116,10 +117,13 @@ func TestPodsLiveAsTheirAnnotationsSay(t *testing.T) {
 	}
 	eventually(t, 20*time.Second, func(ctx context.Context) error {
 		_, err := pods.Get(ctx, "runs", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			return nil
+		case err == nil:
+			return errors.New("pod runs was deleted and is still there")
 		}
-		return fmt.Errorf("pod runs was deleted and is still there (error %v)", err)
+		return err
 	})
 	pod, err := pods.Get(t.Context(), "ends-late", metav1.GetOptions{})
 	if err != nil || pod.DeletionTimestamp == nil {

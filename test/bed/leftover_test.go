@@ -80,12 +80,16 @@ func killVictim(t *testing.T, part string, sig syscall.Signal) (string, []string
 	if err := cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Wait()
+	_ = cmd.Wait() // it ends by the signal, which is an error here
 	eventually(t, 20*time.Second, func(context.Context) error {
-		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("folder %s is still there (error %v)", folder, err)
+		_, err := os.Stat(folder)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err == nil:
+			return fmt.Errorf("folder %s is still there", folder)
 		}
-		return nil
+		return err
 	})
 	nothingLeft(t, folder, "/"+filepath.Base(folder))
 	return folder, processes

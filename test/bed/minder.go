@@ -85,7 +85,7 @@ func mind(parent io.Reader, folder string, keep bool) error {
 	if folder == "" {
 		return fmt.Errorf("variable %s is empty, must name the cluster's folder", envFolder)
 	}
-	io.Copy(io.Discard, parent)
+	_, _ = io.Copy(io.Discard, parent) // however the pipe ends, the parent is gone
 	killMarked(folder)
 	err := removeCgroups(cgroupName(folder))
 	if !keep {
@@ -106,7 +106,7 @@ func killMarked(folder string) {
 				continue
 			}
 			found = true
-			syscall.Kill(pid, syscall.SIGKILL)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if !found {
 			return

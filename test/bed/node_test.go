@@ -7,7 +7,7 @@ package bed_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -126,10 +126,13 @@ func TestNodeLeavesNothing(t *testing.T) {
 	}
 	eventually(t, 60*time.Second, func(ctx context.Context) error {
 		_, err := cluster.Client().CoreV1().Pods("default").Get(ctx, "stays", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			return nil
+		case err == nil:
+			return errors.New("pod stays is still there")
 		}
-		return fmt.Errorf("pod stays is still there (error %v)", err)
+		return err
 	})
 	create(t, cluster, shellPod("abandoned", "sleep 1000"))
 	eventually(t, 60*time.Second, hasPhase(cluster, "abandoned", corev1.PodRunning))

@@ -26,7 +26,7 @@ func Busybox(ref, busybox string) (Spec, error) {
 		{Path: "/etc/passwd", Data: []byte("root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"), Mode: 0o644},
 		{Path: "/etc/group", Data: []byte("root:x:0:\nnobody:x:65534:\n"), Mode: 0o644},
 	}
-	for _, tool := range strings.Fields(string(out)) {
+	for tool := range strings.FieldsSeq(string(out)) {
 		if tool != "busybox" {
 			files = append(files, File{Path: "/bin/" + tool, Link: "/bin/busybox"})
 		}

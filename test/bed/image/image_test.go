@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func untar(t *testing.T, archive []byte) map[string]string {
 	entries := map[string]string{}
 	for r := tar.NewReader(bytes.NewReader(archive)); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return entries
 		}
 		if err != nil {

@@ -27,12 +27,12 @@ func main() {
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	names := flag.Args()
 	if len(names) == 0 {
 		names = binaries.All()
 	}
 	dir, err := binaries.Ensure(ctx, os.Stderr, names...)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bed-tools:", err)
 		os.Exit(1)

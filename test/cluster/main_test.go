@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	}
 	shared = s
 	code := m.Run()
-	s.Stop()
+	if err := s.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the suite's cluster:", err)
+		code = max(code, 1)
+	}
 	os.Exit(code)
 }

@@ -32,13 +32,20 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
 	started := time.Now()
 	s, err := stack.Start(ctx, stack.Options{Progress: os.Stdout})
 	if err != nil {
 		return err
 	}
-	defer s.Stop()
+	defer func() {
+		if left := s.Stop(); left != nil {
+			if errors.Is(err, context.Canceled) {
+				err = nil // what is left behind is the news
+			}
+			err = errors.Join(err, left)
+		}
+	}()
 	step("adding 4 simulated GPU nodes: 2 with 4 A100 of 40 GB, 2 with 4 H100 of 80 GB")
 	if err := s.AddGPUNodes(ctx, nodes()...); err != nil {
 		return err

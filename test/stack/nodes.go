@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -63,9 +64,7 @@ func (s *Stack) AddGPUNodes(ctx context.Context, nodes ...GPUNode) error {
 			v1alpha1.LabelGPUModel: n.Model, v1alpha1.LabelGPUCount: fmt.Sprint(n.GPUs),
 			v1alpha1.LabelGPUMemory: fmt.Sprint(n.MemoryMiB), v1alpha1.LabelGPUIsolation: "none",
 		}
-		for k, v := range n.Labels {
-			labels[k] = v
-		}
+		maps.Copy(labels, n.Labels)
 		specs = append(specs, bed.SimulatedNode{
 			Name: n.Name, Labels: labels, Annotations: map[string]string{v1alpha1.AnnotationGPUs: inventory},
 			Allocatable: corev1.ResourceList{

@@ -6,6 +6,7 @@ package stack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -78,8 +79,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	}
 	if err := s.install(ctx); err != nil {
 		err = fmt.Errorf("%w\n%s", err, s.lastLines(ControlPlane, 20))
-		s.Stop()
-		return nil, err
+		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
@@ -174,7 +174,7 @@ func (s *Stack) awaitAdmission(ctx context.Context) error {
 	return poll(ctx, 30*time.Second, "the admission policies to take effect", func() (bool, error) {
 		p, err := s.Client.CoreV1().Pods(probe.Namespace).Create(ctx, probe.DeepCopy(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
-			return false, nil // the namespace's service account is still being made
+			return false, nil //nolint:nilerr // asked again: the namespace's service account is still being made
 		}
 		_, marked := p.Spec.Containers[0].Resources.Limits[corev1.ResourceName(v1alpha1.ResourceQueued)]
 		return marked, nil

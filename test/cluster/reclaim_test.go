@@ -89,8 +89,13 @@ func TestReclaimOverThreeLevels(t *testing.T) {
 		name, parent string
 		quota        int
 	}{
-		{"x", "", 8}, {"x-dept", "x", 8}, {"x-greedy", "x-dept", 4}, {"x-modest", "x-dept", 4},
-		{"y", "", 8}, {"y-dept", "y", 8}, {"y-team", "y-dept", 8},
+		{"x", "", 8},
+		{"x-dept", "x", 8},
+		{"x-greedy", "x-dept", 4},
+		{"x-modest", "x-dept", 4},
+		{"y", "", 8},
+		{"y-dept", "y", 8},
+		{"y-team", "y-dept", 8},
 	} {
 		spec := map[string]any{"quota": gpus(q.quota)}
 		if q.parent != "" {

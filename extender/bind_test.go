@@ -51,21 +51,31 @@ func TestBindErrors(t *testing.T) {
 		bound, forgot bool
 		doubted       bool
 	}{
-		{name: "a network error is tried again", bound: true,
+		{
+			name: "a network error is tried again", bound: true,
 			fail: func(_ string, try int) (error, bool) {
 				if try < 3 {
 					return errNetwork{}, false
 				}
 				return nil, false
-			}},
-		{name: "the answer was lost after the write", bound: true,
-			fail: func(string, int) (error, bool) { return errNetwork{}, true }},
-		{name: "a refusal is final and its text reaches the user", forgot: true, want: refused.Error(),
-			fail: func(string, int) (error, bool) { return refused, false }},
-		{name: "a stopped API server leaves the room assumed", down: true, doubted: true,
-			want: "whether the binding was written is not known yet"},
-		{name: "failing to the end gives the room back", forgot: true, want: "connection refused",
-			fail: func(string, int) (error, bool) { return errNetwork{}, false }},
+			},
+		},
+		{
+			name: "the answer was lost after the write", bound: true,
+			fail: func(string, int) (error, bool) { return errNetwork{}, true },
+		},
+		{
+			name: "a refusal is final and its text reaches the user", forgot: true, want: refused.Error(),
+			fail: func(string, int) (error, bool) { return refused, false },
+		},
+		{
+			name: "a stopped API server leaves the room assumed", down: true, doubted: true,
+			want: "whether the binding was written is not known yet",
+		},
+		{
+			name: "failing to the end gives the room back", forgot: true, want: "connection refused",
+			fail: func(string, int) (error, bool) { return errNetwork{}, false },
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -135,12 +135,14 @@ func (l *fakeLedger) Assume(uid, node string) (string, error) {
 }
 
 func (l *fakeLedger) ConfirmBound(uid string) { l.set(uid, func(v *kube.PodView) { v.Bound = true }) }
+
 func (l *fakeLedger) Forget(uid string) {
 	l.set(uid, func(v *kube.PodView) { v.Assumed = false })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgot = append(l.forgot, uid)
 }
+
 func (l *fakeLedger) Doubt(uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

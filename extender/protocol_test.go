@@ -62,22 +62,34 @@ func TestVerbs(t *testing.T) {
 		status           int
 		want             string
 	}{
-		{"planned node alone is kept", "/filter", `{"Pod":` + planned + `,"NodeNames":["n1","n2"]}`, 200,
-			`{"NodeNames":["n1"],` + emptyMaps},
-		{"an asked node that is not known is a retryable failure", "/filter", `{"Pod":` + planned + `,"NodeNames":["n1","n9"]}`, 200,
-			`{"NodeNames":["n1"],"FailedNodes":{"n9":"unknown node yet"},"FailedAndUnresolvableNodes":{},"Error":""}`},
-		{"a waiting pod gets its reason for each node", "/filter", `{"Pod":` + pod("waits", "") + `,"NodeNames":["n1","n2"]}`, 200,
-			`{"NodeNames":[],"FailedNodes":{},"FailedAndUnresolvableNodes":{"n1":"queue q: limit of 1 GPU reached","n2":"queue q: limit of 1 GPU reached"},"Error":""}`},
+		{
+			"planned node alone is kept", "/filter", `{"Pod":` + planned + `,"NodeNames":["n1","n2"]}`, 200,
+			`{"NodeNames":["n1"],` + emptyMaps,
+		},
+		{
+			"an asked node that is not known is a retryable failure", "/filter", `{"Pod":` + planned + `,"NodeNames":["n1","n9"]}`, 200,
+			`{"NodeNames":["n1"],"FailedNodes":{"n9":"unknown node yet"},"FailedAndUnresolvableNodes":{},"Error":""}`,
+		},
+		{
+			"a waiting pod gets its reason for each node", "/filter", `{"Pod":` + pod("waits", "") + `,"NodeNames":["n1","n2"]}`, 200,
+			`{"NodeNames":[],"FailedNodes":{},"FailedAndUnresolvableNodes":{"n1":"queue q: limit of 1 GPU reached","n2":"queue q: limit of 1 GPU reached"},"Error":""}`,
+		},
 		{"no nodes in, no nodes out", "/filter", `{"Pod":` + planned + `,"NodeNames":[]}`, 200, `{"NodeNames":[],` + emptyMaps},
 		{"null names are no names", "/filter", `{"Pod":` + planned + `,"NodeNames":null}`, 200, `{"NodeNames":[],` + emptyMaps},
 		{"the same name twice", "/filter", `{"Pod":` + planned + `,"NodeNames":["n1","n1"]}`, 200, `{"NodeNames":["n1","n1"],` + emptyMaps},
-		{"node objects come back as they were", "/filter", `{"Pod":` + planned + `,"Nodes":{"items":[{"metadata":{"name":"n2"}},{"metadata":{"name":"n1","x":[1, 2]}}]}}`, 200,
-			`{"Nodes":{"items":[{"metadata":{"name":"n1","x":[1,2]}}]},` + emptyMaps},
+		{
+			"node objects come back as they were", "/filter", `{"Pod":` + planned + `,"Nodes":{"items":[{"metadata":{"name":"n2"}},{"metadata":{"name":"n1","x":[1, 2]}}]}}`, 200,
+			`{"Nodes":{"items":[{"metadata":{"name":"n1","x":[1,2]}}]},` + emptyMaps,
+		},
 		{"unknown fields are passed over", "/filter", `{"New":{"a":[{}]},"Pod":` + planned + `,"NodeNames":["n1"]}`, 200, `{"NodeNames":["n1"],` + emptyMaps},
-		{"a pod without queue or GPU passes untouched", "/filter", `{"Pod":` + pod("stranger", "") + `,"NodeNames":["n1","n9"]}`, 200,
-			`{"NodeNames":["n1","n9"],` + emptyMaps},
-		{"a GPU pod that the cache lacks is told to try again", "/filter", `{"Pod":` + pod("new", gpu) + `,"NodeNames":["n1"]}`, 200,
-			`{"NodeNames":[],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":"pod ns/new (UID new) has not reached the extender's cache yet; try again"}`},
+		{
+			"a pod without queue or GPU passes untouched", "/filter", `{"Pod":` + pod("stranger", "") + `,"NodeNames":["n1","n9"]}`, 200,
+			`{"NodeNames":["n1","n9"],` + emptyMaps,
+		},
+		{
+			"a GPU pod that the cache lacks is told to try again", "/filter", `{"Pod":` + pod("new", gpu) + `,"NodeNames":["n1"]}`, 200,
+			`{"NodeNames":[],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":"pod ns/new (UID new) has not reached the extender's cache yet; try again"}`,
+		},
 		{"no body", "/filter", ``, 400, `body is not JSON: EOF`},
 		{"null", "/filter", `null`, 400, `body must be a JSON object`},
 		{"empty object", "/filter", `{}`, 400, `field Pod is missing or null, must be the pod to place`},
@@ -86,32 +98,50 @@ func TestVerbs(t *testing.T) {
 		{"two documents", "/filter", `{"Pod":{}}{}`, 400, `body must hold one JSON object and nothing after it`},
 		{"body over the limit", "/filter", `{"Pod":{},"NodeNames":["` + strings.Repeat("x", 2<<20) + `"]}`, 413, `request body is over the limit of 1048576 bytes`},
 
-		{"prioritize scores every asked node", "/prioritize", `{"Pod":` + planned + `,"NodeNames":["n2","n1","n9"]}`, 200,
-			`[{"Host":"n2","Score":0},{"Host":"n1","Score":10},{"Host":"n9","Score":0}]`},
+		{
+			"prioritize scores every asked node", "/prioritize", `{"Pod":` + planned + `,"NodeNames":["n2","n1","n9"]}`, 200,
+			`[{"Host":"n2","Score":0},{"Host":"n1","Score":10},{"Host":"n9","Score":0}]`,
+		},
 		{"prioritize of nothing", "/prioritize", `{"Pod":` + planned + `}`, 200, `[]`},
 
-		{"preempt answers with the plan's victims", "/preempt", `{"Pod":` + pod("claimant", "") + `,"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"other"}],"NumPDBViolations":0},"n2":{"Pods":[{"UID":"x"}]}}}`, 200,
-			`{"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"v1"},{"UID":"v2"}],"NumPDBViolations":0}}}`},
-		{"preempt in the full form", "/preempt", `{"Pod":` + pod("claimant", "") + `,"NodeNameToVictims":{"n1":{"Pods":[{"metadata":{"uid":"v1"}}],"NumPDBViolations":3}}}`, 200,
-			`{"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"v1"},{"UID":"v2"}],"NumPDBViolations":3}}}`},
+		{
+			"preempt answers with the plan's victims", "/preempt", `{"Pod":` + pod("claimant", "") + `,"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"other"}],"NumPDBViolations":0},"n2":{"Pods":[{"UID":"x"}]}}}`, 200,
+			`{"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"v1"},{"UID":"v2"}],"NumPDBViolations":0}}}`,
+		},
+		{
+			"preempt in the full form", "/preempt", `{"Pod":` + pod("claimant", "") + `,"NodeNameToVictims":{"n1":{"Pods":[{"metadata":{"uid":"v1"}}],"NumPDBViolations":3}}}`, 200,
+			`{"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"v1"},{"UID":"v2"}],"NumPDBViolations":3}}}`,
+		},
 		{"preempt on nodes that the plan does not clear", "/preempt", `{"Pod":` + pod("claimant", "") + `,"NodeNameToMetaVictims":{"n2":{"Pods":[{"UID":"x"}]}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
 		{"preempt for a pod that needs none", "/preempt", `{"Pod":` + planned + `,"NodeNameToMetaVictims":{"n1":{"Pods":null}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
 		{"preempt with null entries", "/preempt", `{"Pod":` + pod("claimant", "") + `,"NodeNameToMetaVictims":{"n2":null}}`, 200, `{"NodeNameToMetaVictims":{}}`},
-		{"preempt of a stranger keeps the dry run's choice", "/preempt", `{"Pod":` + pod("stranger", "") + `,"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"x"}],"NumPDBViolations":1},"n2":{"Pods":[]}}}`, 200,
-			`{"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"x"}],"NumPDBViolations":1}}}`},
+		{
+			"preempt of a stranger keeps the dry run's choice", "/preempt", `{"Pod":` + pod("stranger", "") + `,"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"x"}],"NumPDBViolations":1},"n2":{"Pods":[]}}}`, 200,
+			`{"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"x"}],"NumPDBViolations":1}}}`,
+		},
 
 		{"bind without a node", "/bind", `{"PodName":"p","PodNamespace":"ns","PodUID":"p"}`, 400, `field Node is empty, must be set`},
-		{"bind to another node than planned", "/bind", `{"PodName":"p","PodNamespace":"ns","PodUID":"p","Node":"n2"}`, 200,
-			`{"Error":"pod ns/p cannot be bound to node n2: it is planned elsewhere"}`},
-		{"bind under another name", "/bind", `{"PodName":"q","PodNamespace":"ns","PodUID":"p","Node":"n1"}`, 200,
-			`{"Error":"pod ns/q has not UID p, which is that of ns/p"}`},
-		{"bind of a pod that is gone", "/bind", `{"PodName":"gone","PodNamespace":"ns","PodUID":"gone","Node":"n1"}`, 200,
-			`{"Error":"pod ns/gone (UID gone): pod does not exist any more"}`},
+		{
+			"bind to another node than planned", "/bind", `{"PodName":"p","PodNamespace":"ns","PodUID":"p","Node":"n2"}`, 200,
+			`{"Error":"pod ns/p cannot be bound to node n2: it is planned elsewhere"}`,
+		},
+		{
+			"bind under another name", "/bind", `{"PodName":"q","PodNamespace":"ns","PodUID":"p","Node":"n1"}`, 200,
+			`{"Error":"pod ns/q has not UID p, which is that of ns/p"}`,
+		},
+		{
+			"bind of a pod that is gone", "/bind", `{"PodName":"gone","PodNamespace":"ns","PodUID":"gone","Node":"n1"}`, 200,
+			`{"Error":"pod ns/gone (UID gone): pod does not exist any more"}`,
+		},
 		{"late repeat of a bind that the cache has dropped", "/bind", `{"PodName":"done","PodNamespace":"ns","PodUID":"done","Node":"n1"}`, 200, `{"Error":""}`},
-		{"bind of a pod bound elsewhere", "/bind", `{"PodName":"done","PodNamespace":"ns","PodUID":"done","Node":"n2"}`, 200,
-			`{"Error":"pod ns/done is bound to node n1 already, not to n2"}`},
-		{"a panic is an answer, and the process lives", "/filter", `{"Pod":` + pod("boom", "") + `}`, 200,
-			`{"Error":"internal error of the fairslice extender, see its log"}`},
+		{
+			"bind of a pod bound elsewhere", "/bind", `{"PodName":"done","PodNamespace":"ns","PodUID":"done","Node":"n2"}`, 200,
+			`{"Error":"pod ns/done is bound to node n1 already, not to n2"}`,
+		},
+		{
+			"a panic is an answer, and the process lives", "/filter", `{"Pod":` + pod("boom", "") + `}`, 200,
+			`{"Error":"internal error of the fairslice extender, see its log"}`,
+		},
 		{"other method", "/unknown", ``, 404, `404 page not found`},
 	}
 	ledger, api := newFakeLedger("n1", "n2", "n3"), newFakeAPI()

@@ -130,7 +130,7 @@ func (e election) run(ctx context.Context, client kubernetes.Interface, leader *
 	leader.elector.Store(elector)
 	elector.Run(ctx)
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // it was told to end, which is no failure
 	}
 	select {
 	case err := <-result:

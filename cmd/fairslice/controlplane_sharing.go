@@ -33,8 +33,11 @@ func checkSharing(c *kube.Config) error {
 		flag  string
 		value time.Duration
 	}{
-		{"usage-half-life", c.UsageHalfLife}, {"preemption-delay", c.PreemptionDelay}, {"eviction-backoff", c.EvictionBackoff},
-		{"preempt-min-runtime", time.Duration(c.Settings.PreemptMinRuntime)}, {"reclaim-min-runtime", time.Duration(c.Settings.ReclaimMinRuntime)},
+		{"usage-half-life", c.UsageHalfLife},
+		{"preemption-delay", c.PreemptionDelay},
+		{"eviction-backoff", c.EvictionBackoff},
+		{"preempt-min-runtime", time.Duration(c.Settings.PreemptMinRuntime)},
+		{"reclaim-min-runtime", time.Duration(c.Settings.ReclaimMinRuntime)},
 	} {
 		if d.value < 0 || d.value > mostTime {
 			return fmt.Errorf("--%s is %s; allowed are 0 to %s", d.flag, d.value, mostTime)
@@ -48,7 +51,8 @@ func checkSharing(c *kube.Config) error {
 		value int64
 	}{
 		{"usage-factor", c.Settings.UsageFactor},
-		{"evictions-per-minute", int64(c.EvictionsPerMinute)}, {"queue-evictions-per-minute", int64(c.QueueEvictionsPerMinute)},
+		{"evictions-per-minute", int64(c.EvictionsPerMinute)},
+		{"queue-evictions-per-minute", int64(c.QueueEvictionsPerMinute)},
 	} {
 		if n.value < 0 || n.value > mostNumber {
 			return fmt.Errorf("--%s is %d; allowed are 0 to %d", n.flag, n.value, mostNumber)

@@ -149,8 +149,10 @@ type seedReport struct {
 }
 
 func newTraceReport(policy pack.Policy, o *traceOptions, trace *pack.Trace, outcomes []*pack.Outcome) *traceReport {
-	r := &traceReport{Policy: string(policy), Knows: "the trace's mix of task classes", Nodes: len(trace.Nodes),
-		GPUs: trace.Capacity() / pack.Whole, Consolidate: o.consolidate, AllocatedPercentAt: map[string]json.Number{}}
+	r := &traceReport{
+		Policy: string(policy), Knows: "the trace's mix of task classes", Nodes: len(trace.Nodes),
+		GPUs: trace.Capacity() / pack.Whole, Consolidate: o.consolidate, AllocatedPercentAt: map[string]json.Number{},
+	}
 	if o.learn {
 		r.Knows = "the mix of the tasks seen so far"
 	}
@@ -169,8 +171,10 @@ func newTraceReport(policy pack.Policy, o *traceOptions, trace *pack.Trace, outc
 		}
 	}
 	for _, outcome := range outcomes {
-		s := seedReport{Seed: outcome.Seed, AllocatedPercentAt: map[string]json.Number{},
-			Arrived: outcome.Arrived, Dropped: outcome.Dropped, Moves: outcome.Moves}
+		s := seedReport{
+			Seed: outcome.Seed, AllocatedPercentAt: map[string]json.Number{},
+			Arrived: outcome.Arrived, Dropped: outcome.Dropped, Moves: outcome.Moves,
+		}
 		for point, ppm := range outcome.AllocatedPPM {
 			s.AllocatedPercentAt[strconv.Itoa(point)] = decimalPercent(ppm)
 		}

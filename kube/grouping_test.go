@@ -64,7 +64,7 @@ func membershipOf(a args) *Membership {
 	if a.has("min") {
 		m.Group.Spec.MinMember = new(int32(a.number("min", 1)))
 	}
-	for _, name := range strings.Fields(strings.ReplaceAll(a["subs"], ",", " ")) {
+	for name := range strings.FieldsSeq(strings.ReplaceAll(a["subs"], ",", " ")) {
 		m.Group.Spec.SubGroups = append(m.Group.Spec.SubGroups, v1alpha1.SubGroup{Name: name, MinMember: new(int32(a.number(name, 1)))})
 	}
 	return m

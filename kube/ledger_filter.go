@@ -5,6 +5,7 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fairslice/fairslice/core/cycle"
@@ -122,13 +123,7 @@ func (l *Ledger) awaitReason(e *entry) *explain.Reason {
 		}
 	}
 	const shown = 3
-	list := ""
-	for i, name := range names[:min(shown, len(names))] {
-		if i > 0 {
-			list += ", "
-		}
-		list += name
-	}
+	list := strings.Join(names[:min(shown, len(names))], ", ")
 	if len(names) > shown {
 		list += fmt.Sprintf(" and %d more", len(names)-shown)
 	}

@@ -373,7 +373,7 @@ func (p *player) podGroup(name string, a args) {
 		n := int32(a.number("min", 1))
 		g.Spec.MinMember = &n
 	}
-	for _, name := range strings.Split(a["subs"], ",") {
+	for name := range strings.SplitSeq(a["subs"], ",") {
 		if name != "" {
 			g.Spec.SubGroups = append(g.Spec.SubGroups, v1alpha1.SubGroup{Name: name, MinMember: new(int32(a.number(name, 1)))})
 		}
@@ -526,7 +526,7 @@ func assignmentOf(pod *corev1.Pod, a args) string {
 		units = int64(a.number("slice", 0) / a.number("count", 1))
 		milli = units * 10
 	}
-	for _, uuid := range strings.Split(a["assigned"], ",") {
+	for uuid := range strings.SplitSeq(a["assigned"], ",") {
 		c.GPUs = append(c.GPUs, v1alpha1.AssignedGPU{UUID: uuid, Units: units, MilliGPU: milli, MemoryMiB: 40960 * milli / 1000})
 	}
 	assignment.Containers = []v1alpha1.ContainerAssignment{c}

@@ -59,8 +59,10 @@ func (w *workload) sorted() []*entry {
 
 // build translates the workload as it is now.
 func (l *Ledger) build(w *workload) model.Workload {
-	out := model.Workload{Key: w.key, MinMember: 1, StaleGrace: -1, Recreated: len(w.pods) > 0, StaleSince: w.staleSince,
-		PreemptionDelay: int64(l.config.PreemptionDelay), SparedUntil: l.sparedUntil(w)}
+	out := model.Workload{
+		Key: w.key, MinMember: 1, StaleGrace: -1, Recreated: len(w.pods) > 0, StaleSince: w.staleSince,
+		PreemptionDelay: int64(l.config.PreemptionDelay), SparedUntil: l.sparedUntil(w),
+	}
 	l.buildFromPods(w, &out)
 	out.Preemptible = out.Priority < l.config.PreemptibleBelow
 	if p := w.preemptible(); p != nil {

@@ -164,7 +164,7 @@ func (a *agent) awaitNode(ctx context.Context, client kubernetes.Interface) (*co
 		case err == nil:
 			return node, nil
 		case ctx.Err() != nil:
-			return nil, nil
+			return nil, nil //nolint:nilerr // told to end while waiting, which is no failure
 		case apierrors.IsForbidden(err):
 			return nil, fmt.Errorf("reading node %s: %w", a.o.NodeName, err)
 		}

@@ -148,6 +148,7 @@ func TestBadProfiles(t *testing.T) {
 		"gpus: [{model: X, memoryMiB: 10, usedMiB: 11}]":     "gpus[0].usedMiB is 11",
 		"gpus: [{model: X, memMiB: 10}]":                     `unknown field "memMiB"`,
 		"gpu: []":                                            `unknown field "gpu"`,
+
 		"gpus: [{base: a30-pcie-24gb, count: 40}, {base: a30-pcie-24gb, count: 40}]": "more than 64 GPUs",
 		"[": "not the expected YAML",
 	} {

@@ -194,37 +194,12 @@ func (l *Ledger) buildDerived(w *workload, g *Group, out *model.Workload) {
 	if g.CreatedAt > 0 {
 		out.CreatedAt = g.CreatedAt
 	}
-	l.discount(w, out)
+	out.OneRun = true // those of another owner or attempt have another key
 	for i := range out.SubGroups {
 		s := &out.SubGroups[i]
 		if slices.Contains(g.Later, s.Name) && !w.hasPodIn(s.Name) {
 			s.MinMember = 0
 		}
-	}
-}
-
-// discount takes members that ended well off the minimum while none holds a
-// place; once one does, the core counts them. Without it the last pod of a Job
-// that is tried again would wait for those that finished before it. They are of
-// this owner and of this attempt, or the gang would have another key.
-func (l *Ledger) discount(w *workload, out *model.Workload) {
-	done := map[string]int{}
-	for _, e := range w.pods {
-		switch {
-		case e.state == stateReleased && e.facts.phase == corev1.PodSucceeded && !e.facts.deleting:
-			done[e.facts.pod.SubGroup]++
-		case e.state != stateReleased && e.state != stateWaiting && !e.facts.deleting:
-			return
-		}
-	}
-	if len(out.SubGroups) == 0 {
-		for _, n := range done {
-			out.MinMember = max(out.MinMember-n, min(out.MinMember, 1))
-		}
-	}
-	for i := range out.SubGroups {
-		s := &out.SubGroups[i]
-		s.MinMember = max(s.MinMember-done[s.Name], 0)
 	}
 }
 

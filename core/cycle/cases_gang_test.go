@@ -297,3 +297,36 @@ func TestR59FinishedMembersFreeTheirRoom(t *testing.T) {
 	w.settle()
 	w.wantRunning("J is preempted whole", map[string]int{"J": 0, "H": 1, "K": 1})
 }
+
+// R59, twin: who stands in for the last member does not wait for those that
+// finished; a run that is over lends its members to none that follows.
+func TestR59LastMemberIsTriedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		done, coming int
+		oneRun       bool
+		want         int
+	}{
+		{name: "three of four finished", done: 3, coming: 1, want: 1},
+		{name: "two of four finished, one of two came back", done: 2, coming: 1, want: 0},
+		{name: "two of four finished, both came back", done: 2, coming: 2, want: 2},
+		{name: "all finished, one member of the next run came", done: 4, coming: 1, want: 0},
+		{name: "all finished, the next run came whole", done: 4, coming: 4, want: 4},
+		{name: "all finished, one more pod of the same run", done: 4, coming: 1, oneRun: true, want: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", 8)
+			w.queue("q")
+			w.submit(job{name: "J", queue: "q", pods: c.done + c.coming, gang: 4, gpus: 1})
+			for i := range c.done {
+				w.change(fmt.Sprintf("J-%03d", i), func(p *model.Pod) { p.State = model.Succeeded })
+			}
+			spec, _ := w.c.Workload("ns/J")
+			spec.OneRun = c.oneRun
+			w.must(w.c.SetWorkload(spec))
+			w.settle()
+			w.wantRunning("what is missing of the minimum", map[string]int{"J": c.want})
+		})
+	}
+}

@@ -98,10 +98,7 @@ func fill(w *model.LiveWorkload) order.Fill {
 func required(w *model.LiveWorkload, group int, free available, tasks []*model.LivePod) ([]*model.LivePod, int) {
 	g := &w.Groups[group]
 	if g.Leaf {
-		need := g.Min - g.Active
-		if w.Active > 0 {
-			need -= g.Done
-		}
+		need := g.Min - g.Active - w.Finished(group)
 		for _, p := range g.Pods {
 			if need > 0 && free(p) {
 				tasks = append(tasks, p)

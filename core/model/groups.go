@@ -108,15 +108,32 @@ func (w *LiveWorkload) count(p *LivePod, by int) {
 // Satisfied says whether a group has its minimum: of pods that book room, or,
 // with started, of pods that hold it as well.
 func (w *LiveWorkload) Satisfied(group int, started bool) bool {
+	over := w.over()
 	return w.satisfied(group, func(g *Group) int {
-		switch {
-		case w.Active == 0:
-			return 0
-		case started:
-			return g.Started + g.Done
+		n := g.Active
+		if started {
+			n = g.Started
 		}
-		return g.Active + g.Done
+		if !over {
+			n += g.Done
+		}
+		return n
 	})
+}
+
+// Finished is how many members of a leaf ended well and count for its minimum:
+// who stands in for a failed member does not wait for those that finished.
+func (w *LiveWorkload) Finished(leaf int) int {
+	if w.over() {
+		return 0
+	}
+	return w.Groups[leaf].Done
+}
+
+// over says that all that had to end well has: pods that come now belong to
+// another run, of which nobody has finished.
+func (w *LiveWorkload) over() bool {
+	return w.Active == 0 && !(w.Spec != nil && w.Spec.OneRun) && w.satisfied(0, func(g *Group) int { return g.Done })
 }
 
 // Broken lists the groups that run in part: some pods hold room, and even with

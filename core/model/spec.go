@@ -193,6 +193,9 @@ type Workload struct {
 	// Finished counts members that ended well and whose pods are gone, so that
 	// a gang that ends member by member is not taken for a broken one.
 	Finished int
+	// OneRun says that the pods that finished and those that come belong to the
+	// same run. Without it a run is over once the minimum has finished.
+	OneRun bool
 	// StaleGrace in nanoseconds; negative means the cluster's setting.
 	StaleGrace int64
 	// PreemptionDelay in nanoseconds: no eviction for this workload until it

@@ -105,7 +105,7 @@ func (l *Ledger) succeed(e *entry) bool {
 		}
 		l.dropHold(victim)
 		l.enter(e, statePromised, h.node, h.gpus)
-		e.refusal = f.scheduled.message
+		l.hearFrom(e, l.now())
 		return true
 	}
 	return false

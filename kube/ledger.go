@@ -117,9 +117,11 @@ type entry struct {
 	// planReason is why the last plan left the pod waiting.
 	planReason *explain.Reason
 	position   int
-	// refusal is kube-scheduler's message at the time of the promise; another
-	// one later means that it refused the promised node.
+	// refusal is kube-scheduler's message when the promise became usable, which
+	// was at usable (nanoseconds, 0 while it is not): another one later means
+	// that it refused the promised node.
 	refusal  string
+	usable   int64
 	excluded map[string]exclusion
 	// failures counts binds that were refused, blockedUntil (nanoseconds) is
 	// the back-off after them.

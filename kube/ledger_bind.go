@@ -121,7 +121,7 @@ func (l *Ledger) forget(e *entry) {
 		l.enter(e, stateWaiting, "", nil)
 	} else {
 		l.enter(e, statePromised, e.node, e.held)
-		e.refusal = e.facts.scheduled.message
+		l.hearFrom(e, l.now())
 	}
 	l.refeed(e)
 }

@@ -131,11 +131,13 @@ func (l *Ledger) place(e *entry, p cycle.Placement) {
 	if moved {
 		l.enter(e, statePromised, p.Node, p.GPUs)
 		e.since = l.now()
-		e.refusal = e.facts.scheduled.message
 		e.planReason = nil
 		l.refeed(e)
 	}
 	e.awaits = awaits
+	if moved {
+		l.hearFrom(e, l.now())
+	}
 }
 
 func (l *Ledger) withdraw(e *entry) {
@@ -228,13 +230,29 @@ func (l *Ledger) tick(now int64) {
 // that the core does not know, such as volumes and ports.
 func (l *Ledger) refused(e *entry, now int64) bool {
 	f := e.facts
-	if e.state != statePromised || f.gated || f.refusal == "" || f.refusal == e.refusal ||
-		f.nominated != e.node || now < e.since+int64(promisePatience) || !l.startable(e) {
+	if e.state != statePromised || !l.startable(e) {
+		e.usable = 0
+		return false
+	}
+	if e.usable == 0 {
+		l.hearFrom(e, now)
+	}
+	if f.gated || f.refusal == "" || f.refusal == e.refusal ||
+		f.nominated != e.node || now < e.usable+int64(promisePatience) {
 		return false
 	}
 	l.exclude(e, e.node, now)
 	l.enter(e, stateWaiting, "", nil)
 	return true
+}
+
+// hearFrom lets only what kube-scheduler says from now on count as a refusal of
+// the promised node: before, the room was still taken.
+func (l *Ledger) hearFrom(e *entry, now int64) {
+	e.usable = 0
+	if l.startable(e) {
+		e.usable, e.refusal = now, e.facts.scheduled.message
+	}
 }
 
 func (l *Ledger) exclude(e *entry, node string, now int64) {
@@ -278,7 +296,7 @@ func (l *Ledger) Adopt() {
 		f := e.facts
 		if !f.gated && !f.deleting && f.nominated != "" && e.workload != nil {
 			l.enter(e, statePromised, f.nominated, nil)
-			e.refusal = f.scheduled.message
+			l.hearFrom(e, l.now())
 		} else {
 			l.enter(e, stateWaiting, "", nil)
 		}

@@ -5,6 +5,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/fairslice/fairslice/core/amount"
@@ -77,9 +78,7 @@ func (w *world) load(p *pod, prefix string, sign amount.Amount) {
 // charge counts a pod for its queue and all queues above it.
 func (w *world) charge(p *pod, sign amount.Amount) {
 	used := model.Quantities{}
-	for name, v := range p.model.Request {
-		used[name] = v
-	}
+	maps.Copy(used, p.model.Request)
 	for _, h := range p.booked.held {
 		used[model.ResourceGPU] += amount.Amount(h.Milli)
 	}

@@ -5,6 +5,7 @@ package sim
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/fairslice/fairslice/core/cycle"
@@ -134,9 +135,7 @@ func (w *world) report(plan *cycle.Plan) Round {
 
 func list(q model.Quantities) scenario.ResourceList {
 	out := scenario.ResourceList{}
-	for name, v := range q {
-		out[name] = v
-	}
+	maps.Copy(out, q)
 	return out
 }
 

@@ -196,7 +196,9 @@ func (w *world) snapshot() (*model.Cluster, error) {
 		}
 	}
 	for _, t := range w.scenario.Topologies {
-		c.SetTopology(model.Topology{Name: t.Name, Levels: t.Levels})
+		if err := c.SetTopology(model.Topology{Name: t.Name, Levels: t.Levels}); err != nil {
+			return nil, fmt.Errorf("topology %s: %w", t.Name, err)
+		}
 	}
 	for _, wl := range w.workloads {
 		if wl.gone {

@@ -187,9 +187,9 @@ func (s *search) moveSets(claimant *model.LivePod, n *model.LiveNode, units []*u
 		}
 	}
 	var sets []moveSet
-	add := func(pods []*model.LivePod) bool {
+	add := func(pods []*model.LivePod) {
 		if !s.fitsWithout(claimant, n, pods) {
-			return false
+			return
 		}
 		set := moveSet{n: n, pods: pods}
 		for _, p := range pods {
@@ -200,7 +200,6 @@ func (s *search) moveSets(claimant *model.LivePod, n *model.LiveNode, units []*u
 			}
 		}
 		sets = append(sets, set)
-		return true
 	}
 	for i := range pods {
 		add(pods[i : i+1 : i+1])

@@ -47,7 +47,7 @@ func rebuilt(t *rapid.T, w *world) *model.Cluster {
 	c := model.NewCluster(w.c.Settings())
 	c.SetNow(w.now)
 	tell := []func() error{
-		func() error { c.SetTopology(zones); return nil },
+		func() error { return c.SetTopology(zones) },
 		func() error { c.SetBudgets(w.budgets()); return nil },
 	}
 	w.c.Nodes(func(n model.Node) bool { tell = append(tell, func() error { return c.SetNode(n) }); return true })

@@ -34,8 +34,10 @@ func (d *decider) noRoom(p *model.LivePod, placed int, set topology.Set) shortag
 	for _, n := range nodes {
 		h.add(d.c, p, n)
 	}
-	return shortage{placed: placed, words: h.words(len(nodes)),
-		reason: explain.Reason{Code: explain.NoNodeFits, Resource: h.resource, Requested: h.asked, LargestFree: h.largest}}
+	return shortage{
+		placed: placed, words: h.words(len(nodes)),
+		reason: explain.Reason{Code: explain.NoNodeFits, Resource: h.resource, Requested: h.asked, LargestFree: h.largest},
+	}
 }
 
 // of words a shortage for one job.

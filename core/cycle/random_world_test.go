@@ -30,7 +30,9 @@ func drawWorld(t *rapid.T) *world {
 	for i := range nodes {
 		w.node(fmt.Sprint("n", i), number(3, 6, "gpus"), cpu(amount.Amount(number(4, 12, "cores")*1000)), label("zone", fmt.Sprint(i%2)), gpuModel([]string{"A", "B"}[number(0, 1, "model")]))
 	}
-	w.c.SetTopology(zones)
+	if err := w.c.SetTopology(zones); err != nil {
+		t.Fatal(err)
+	}
 	leaves := drawQueues(t, w)
 	for i := range number(6, 16, "jobs") {
 		w.submitDrawn(t, fmt.Sprint("j", i), rapid.SampledFrom(leaves).Draw(t, "queue"))

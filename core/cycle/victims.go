@@ -202,8 +202,7 @@ func (s *stream) resort(path []*victimNode, u *unit) {
 	if u != nil {
 		cost = s.d.cost(u.pods)
 	}
-	for i := len(path) - 1; i >= 0; i-- {
-		n := path[i]
+	for i, n := range slices.Backward(path) {
 		if u != nil {
 			n.turn.Released = amount.Sum(n.turn.Released, cost)
 		}

@@ -68,7 +68,7 @@ func (d *decider) wait(w *model.LiveWorkload) (Wait, bool) {
 		for _, p := range booked {
 			wait.Pods = append(wait.Pods, p.Spec.UID)
 		}
-		wait.Reason = d.whyBooked(w, booked)
+		wait.Reason = d.whyBooked(booked)
 	default:
 		return wait, false
 	}
@@ -99,7 +99,7 @@ func (d *decider) isQueue(name string) bool {
 }
 
 // whyBooked names the pods whose room a workload waits for.
-func (d *decider) whyBooked(w *model.LiveWorkload, booked []*model.LivePod) explain.Reason {
+func (d *decider) whyBooked(booked []*model.LivePod) explain.Reason {
 	plan := Plan{}
 	for _, p := range booked {
 		plan.Placements = append(plan.Placements, d.placement(p))

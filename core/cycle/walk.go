@@ -5,6 +5,7 @@ package cycle
 
 import (
 	"container/heap"
+	"slices"
 
 	"github.com/fairslice/fairslice/core/model"
 	"github.com/fairslice/fairslice/core/order"
@@ -125,8 +126,7 @@ func (w *walk) done(again bool) {
 	} else {
 		heap.Pop(&leaf.jobs)
 	}
-	for i := len(w.path) - 1; i >= 0; i-- {
-		n := w.path[i]
+	for i, n := range slices.Backward(w.path) {
 		n.refresh()
 		siblings := &w.roots
 		if i > 0 {

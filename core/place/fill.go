@@ -39,8 +39,10 @@ func packerOf(c *model.Cluster) *packer {
 		if p != nil {
 			generation = p.generation + 1
 		}
-		p = &packer{generation: generation, labels: c.LabelEpoch(), layout: c.Layout(), models: modelNumbers(c),
-			tasks: map[*model.Shape]pack.Task{}, unsupported: map[*model.Shape]bool{}}
+		p = &packer{
+			generation: generation, labels: c.LabelEpoch(), layout: c.Layout(), models: modelNumbers(c),
+			tasks: map[*model.Shape]pack.Task{}, unsupported: map[*model.Shape]bool{},
+		}
 		c.Packer = p
 	}
 	p.epoch = c.MixEpoch()

@@ -268,6 +268,8 @@ func pods(n int) string {
 }
 
 func (s *surveyed) reason(d *Domain, message string) *explain.Reason {
-	return &explain.Reason{Code: explain.TopologyDoesNotFit, Message: message, Domain: d.Name(),
-		Missing: len(s.demand.tasks) - s.room(d), LargestFree: int64(s.room(d))}
+	return &explain.Reason{
+		Code: explain.TopologyDoesNotFit, Message: message, Domain: d.Name(),
+		Missing: len(s.demand.tasks) - s.room(d), LargestFree: int64(s.room(d)),
+	}
 }

@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,9 +84,7 @@ func (r Responder) respond(g match.Grant) (*deviceplugin.ContainerAllocateRespon
 		return nil, fmt.Errorf("preparing the %s limit of %s: %w", r.Layer.Level(), c.ID, err)
 	}
 	out := &deviceplugin.ContainerAllocateResponse{Envs: r.environment(g.Kind, shares)}
-	for name, value := range edits.Env {
-		out.Envs[name] = value
-	}
+	maps.Copy(out.Envs, edits.Env)
 	for _, m := range edits.Mounts {
 		out.Mounts = append(out.Mounts, &deviceplugin.Mount{ContainerPath: m.Container, HostPath: m.Host, ReadOnly: m.ReadOnly})
 	}

@@ -135,7 +135,7 @@ func (v *evictions) explain(ctx context.Context, victim kube.Victim) error {
 		"lastTransitionTime": metav1.NewTime(v.options.Clock()),
 	}
 	patch := object{"metadata": object{"uid": victim.Pod.UID}, "status": object{"conditions": []object{condition}}}
-	err := patchPod(ctx, v.options.Client, victim.Pod, types.StrategicMergePatchType, patch, "status")
+	err := patchPod(ctx, v.options.Client, victim.Pod, patch, "status")
 	if apierrors.IsConflict(err) {
 		return nil // gone already, another pod has the name
 	}

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/explain"
@@ -117,7 +116,7 @@ func (r *reasonWriter) write(ctx context.Context, uid string) error {
 		condition["lastTransitionTime"] = metav1.NewTime(r.options.Clock())
 	}
 	patch := object{"metadata": object{"uid": uid}, "status": object{"conditions": []object{condition}}}
-	if err := patchPod(ctx, r.options.Client, w.Pod, types.StrategicMergePatchType, patch, "status"); err != nil {
+	if err := patchPod(ctx, r.options.Client, w.Pod, patch, "status"); err != nil {
 		return fmt.Errorf("write why pod %s waits: %w", w.Pod, err)
 	}
 	return nil

@@ -38,7 +38,7 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 			}}
 		}
 		patch := object{"metadata": object{"uid": uid}, "status": status}
-		if err := patchPod(ctx, c.options.Client, s.Pod, types.StrategicMergePatchType, patch, "status"); err != nil {
+		if err := patchPod(ctx, c.options.Client, s.Pod, patch, "status"); err != nil {
 			return fmt.Errorf("nominate node %s for pod %s: %w", s.Node, s.Pod, err)
 		}
 		c.metrics.nominations.Inc()
@@ -49,7 +49,7 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 	}
 	gate := object{"$patch": "delete", "name": v1alpha1.GateQueue}
 	patch := object{"metadata": object{"uid": uid}, "spec": object{"schedulingGates": []object{gate}}}
-	if err := patchPod(ctx, c.options.Client, s.Pod, types.StrategicMergePatchType, patch); err != nil {
+	if err := patchPod(ctx, c.options.Client, s.Pod, patch); err != nil {
 		return fmt.Errorf("remove the gate of pod %s: %w", s.Pod, err)
 	}
 	c.sent.note(uid, s.Node, c.options.Clock())
@@ -98,15 +98,15 @@ const reasonPlaced = "Placed"
 // object is a JSON object.
 type object map[string]any
 
-// patchPod patches a pod, or does nothing if it is gone. The UID in the patch
+// patchPod patches a pod by strategic merge, or does nothing if it is gone. The UID in the patch
 // makes the API server refuse it for another pod of that name; that is a
 // conflict, and the try that follows finds the pod gone from the ledger.
-func patchPod(ctx context.Context, client kubernetes.Interface, pod kube.PodRef, kind types.PatchType, patch object, sub ...string) error {
+func patchPod(ctx context.Context, client kubernetes.Interface, pod kube.PodRef, patch object, sub ...string) error {
 	body, err := json.Marshal(patch)
 	if err != nil {
 		return err
 	}
-	_, err = client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, sub...)
+	_, err = client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, sub...)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ import (
 const (
 	exitDiffers  = 2 // an expectation is not met, with --check
 	exitViolated = 3 // an invariant is broken: a bug, please report it
+	// exitInterrupted is what shells expect after Ctrl-C.
+	exitInterrupted = 130
 )
 
 // outputs are the forms that simulate prints.
@@ -56,7 +59,9 @@ not met (with --check), 3 an invariant is broken.`,
 		Example: `  fairslice simulate -f scenario.yaml
   fairslice simulate -f scenario.json -o json --check
   fairslice simulate --trace nodes.csv pods.csv --arrive 1.3 --seeds 42-51`,
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return interruptible(cmd.Context(), func() error { return o.run(cmd, args) })
+		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "filename", "f", "", `scenario file, "-" for standard input`)
@@ -64,6 +69,22 @@ not met (with --check), 3 an invariant is broken.`,
 	f.BoolVar(&o.check, "check", false, "exit with code 2 if an expectation of the scenario is not met")
 	o.trace.addFlags(f)
 	return cmd
+}
+
+// interruptible returns early on a signal: the core reads no context, and what
+// it computes is of no use then.
+func interruptible(ctx context.Context, run func() error) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return &exitError{exitInterrupted, errors.New("interrupted")}
+	}
 }
 
 func (o *simulateOptions) run(cmd *cobra.Command, args []string) error {

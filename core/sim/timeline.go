@@ -117,6 +117,9 @@ func (t *timeline) secondLook() []string {
 		out = append(out, fmt.Sprintf("a second look evicts pod %s", e.Pod))
 	}
 	for _, uid := range plan.Withdrawn {
+		if t.pods[uid] == nil {
+			continue // it stands for a pod that follows a moved one
+		}
 		out = append(out, fmt.Sprintf("a second look withdraws the promise of pod %s", uid))
 	}
 	return out

@@ -91,8 +91,10 @@ type Ledger struct {
 	holds        map[string]*hold // by UID of the moved pod
 	usage        usageBook
 	restraint    restraint
-	troubles     map[string]string
-	newTroubles  []Trouble
+	// turned are nodes whose kubelets refused pods, by line of pods and node.
+	turned      map[string]map[string]turnedAway
+	troubles    map[string]string
+	newTroubles []Trouble
 
 	// arrivals are closed when the pod of that UID comes.
 	arrivals map[string]chan struct{}
@@ -183,6 +185,7 @@ func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources 
 		changed:     make(chan struct{}, 1),
 		usage:       newUsageBook(config),
 		restraint:   newRestraint(),
+		turned:      map[string]map[string]turnedAway{},
 	}
 	for _, s := range sources {
 		l.unsynced[s] = true

@@ -29,7 +29,7 @@ func (l *Ledger) refeed(e *entry) {
 	p.State = state
 	p.Workload = e.facts.workloadKey()
 	p.NominatedNode = e.facts.nominated
-	p.ExcludedNodes = slices.Sorted(maps.Keys(e.excluded))
+	p.ExcludedNodes = l.excludedNodes(e)
 	switch state {
 	case model.Promised, model.Bound, model.Releasing, model.Stuck:
 		p.Node, p.Held = e.node, e.held

@@ -72,6 +72,7 @@ func (l *Ledger) decide(actions ...cycle.Action) cycle.Plan {
 	began := l.clock()
 	l.tick(began.UnixNano())
 	l.forgetRecords(began.UnixNano())
+	l.letBack(began.UnixNano())
 	l.flush()
 	l.feedPace(began.UnixNano())
 	l.observeUsage(began.UnixNano())

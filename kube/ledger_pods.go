@@ -159,6 +159,7 @@ func (l *Ledger) follow(e *entry, first bool) {
 	case e.state == stateReleased:
 	case f.terminal():
 		l.enter(e, stateReleased, "", nil)
+		l.turnAway(e)
 	case f.node != "":
 		l.followBound(e)
 	case f.deleting && (e.state == stateWaiting || e.state == statePromised):

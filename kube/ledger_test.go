@@ -35,6 +35,7 @@ import (
 //	pod p [uid=u] [ns=default] [queue=q] [group=g] [sub=x] [gpu=1|slice=25|mem=20] [count=2]
 //	      [node=n1] [phase=Running] [gated] [othergate] [nominated=n1] [deleting]
 //	      [refused="message"] [owner=o] [priority=0] [assigned=<GPU>] [app=x] [nogpu] [sidecar] [cpu=1]
+//	      [kubelet=TopologyAffinityError]
 //	gone uid=u          the watch tells that a pod is gone
 //	decide [all]        a cycle
 //	remember 1h         past usage counts, with that half-life; restarts the ledger
@@ -304,7 +305,7 @@ func said(code explain.Code, message string) string {
 		explain.InvalidRequest, explain.WaitingForVictims, explain.WaitingForRelease:
 		return string(code) + ": " + message
 	}
-	if strings.Contains(message, v1alpha1.LabelQueue) || strings.Contains(message, "sharers") || strings.Contains(message, "room is taken from others") {
+	if strings.Contains(message, v1alpha1.LabelQueue) || strings.Contains(message, "sharers") || strings.Contains(message, "kubelet of") || strings.Contains(message, "room is taken from others") {
 		return string(code) + ": " + message
 	}
 	return string(code)
@@ -493,6 +494,9 @@ func setLife(pod *corev1.Pod, a args, now time.Time) {
 	pod.Spec.NodeName = a["node"]
 	pod.Status.Phase = corev1.PodPhase(a.or("phase", "Pending"))
 	pod.Status.NominatedNodeName = a["nominated"]
+	if reason := a["kubelet"]; reason != "" {
+		pod.Status.Reason, pod.Status.Message = reason, "Pod was rejected"
+	}
 	if a.has("gated") {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: v1alpha1.GateQueue})
 	}

@@ -48,6 +48,7 @@ type podFacts struct {
 	node               string // spec.nodeName
 	nominated          string
 	phase              corev1.PodPhase
+	turnedAway         string // what the kubelet said when it refused the pod
 	deleting           bool
 	// goneBy is the end of the grace period of a pod that is being deleted.
 	goneBy     time.Time
@@ -92,6 +93,7 @@ func (c *Config) factsOf(pod *corev1.Pod) *podFacts {
 		node:       pod.Spec.NodeName,
 		nominated:  pod.Status.NominatedNodeName,
 		phase:      pod.Status.Phase,
+		turnedAway: kubeletRefusal(&pod.Status),
 		assignment: pod.Annotations[v1alpha1.AnnotationGPUAssignment],
 	}
 	if pod.Spec.Priority != nil {

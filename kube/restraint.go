@@ -158,6 +158,7 @@ func (l *Ledger) restrained(e *entry, r *explain.Reason) {
 			l.wake(done[0].at + int64(time.Minute))
 		}
 	case explain.NoNodeFits, explain.GangDoesNotFit, explain.TopologyDoesNotFit:
+		l.recall(e, r)
 		if e.workload == nil || e.workload.spec.PreemptionDelay <= 0 {
 			return
 		}

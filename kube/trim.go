@@ -55,6 +55,9 @@ func trimStatus(in corev1.PodStatus) corev1.PodStatus {
 		Resources:          in.Resources,
 		AllocatedResources: in.AllocatedResources,
 	}
+	if in.Phase == corev1.PodFailed {
+		out.Reason, out.Message = in.Reason, in.Message
+	}
 	for _, c := range in.Conditions {
 		switch c.Type {
 		case corev1.PodScheduled, v1alpha1.PodConditionWaiting, corev1.PodResizePending, corev1.PodResizeInProgress:

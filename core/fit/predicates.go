@@ -42,7 +42,7 @@ func (v Verdict) String() string {
 	case TooWeakIsolation:
 		return "isolation level too weak"
 	case Excluded:
-		return "refused by the scheduler (volumes, ports or the like)"
+		return "refused by the scheduler or the kubelet (volumes, ports, NUMA or the like)"
 	case MIGMismatch:
 		return "MIG strategy does not serve this kind of request"
 	}

@@ -136,8 +136,8 @@ func (w *workload) preemptible() *bool {
 
 // queueOfPod is the pod's own label, else that of its owners, else that of its
 // namespace (which does not reach the pods of a DaemonSet: they belong to the
-// nodes), else the default queue if it asks for GPU or waits at our gate, else
-// none.
+// nodes), else the default queue if it asks for GPU or waits at our gate, unless
+// somebody else bound it, else none.
 func (l *Ledger) queueOfPod(f *podFacts) string {
 	switch {
 	case f.queueLabel != "":
@@ -146,10 +146,16 @@ func (l *Ledger) queueOfPod(f *podFacts) string {
 		return f.derived().Spec.Queue
 	case l.namespaces[f.ref.Namespace] != "" && !f.daemon:
 		return l.namespaces[f.ref.Namespace]
-	case f.asksGPU || f.gated:
+	case f.asksGPU && !f.foreign() || f.gated:
 		return l.config.DefaultQueue
 	}
 	return ""
+}
+
+// foreign pods hold GPUs that we did not assign: they take up room, and no queue
+// that they did not ask for pays for it or may evict them.
+func (f *podFacts) foreign() bool {
+	return f.node != "" && f.assignment == "" && len(f.pod.Claims) > 0
 }
 
 // defaultClassPriority is that of workloads that name a priority class which

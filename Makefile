@@ -33,11 +33,19 @@ interceptor: prerequisites ## the library that holds containers to their GPU mem
 	@mkdir -p bin
 	$(MAKE) -C deviceplugin/interceptor library OUT=$(CURDIR)/bin
 
+# CASES of each property test; the packages that have some.
+CASES ?= 1000
+PROPERTY_TESTS = $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
+
 test: prerequisites ## unit tests, property tests, and the suites on a real control plane (no root, no GPU)
 	$(call say,fetching or building etcd and Kubernetes (about 10 min the first time, then nothing))
 	go run ./test/bed/cmd/bed-tools etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok controller-gen >/dev/null
-	$(call say,running all tests that need neither root nor a GPU (about 10 min))
-	go test -timeout 30m $(TESTFLAGS) ./...
+	$(call say,running the property tests with $(CASES) cases each (about 2 min))
+	go test -timeout 30m $(TESTFLAGS) $(PROPERTY_TESTS) -rapid.checks=$(CASES)
+	$(call say,proving under the race detector on 1 and 2 cores that plans ignore the order of the input (about 1 min))
+	go test -race -cpu 1,2 -run TestPlanIgnoresTheOrderOfTheInput -timeout 30m $(TESTFLAGS) ./core/cycle -rapid.checks=$(CASES)
+	$(call say,running all other tests that need neither root nor a GPU (about 10 min))
+	go test -timeout 30m $(TESTFLAGS) $$(go list ./... | grep -vxF "$$(go list $(PROPERTY_TESTS))")
 
 race: prerequisites ## tests of the concurrent parts and of determinism under the race detector
 	$(call say,running tests with the race detector (about 5 min))

@@ -115,8 +115,11 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			desc *prometheus.Desc
 			of   model.Quantities
 		}{
-			{descQuota, spec.Quota}, {descLimit, spec.Limit},
-			{descShare, q.Report.FairShare}, {descHeld, q.Report.Allocated}, {descAsked, q.Report.Requested},
+			{descQuota, spec.Quota},
+			{descLimit, spec.Limit},
+			{descShare, q.Report.FairShare},
+			{descHeld, q.Report.Allocated},
+			{descAsked, q.Report.Requested},
 		} {
 			for _, resource := range sortedKeys(account.of) {
 				if key, value, ok := m.config.ResourceQuantity(resource, account.of[resource]); ok {

@@ -57,19 +57,23 @@ func drawAnything(t *rapid.T) odd {
 	}
 	var budgets []model.DisruptionBudget
 	for i := range o.number(0, 2, "budgets") {
-		budgets = append(budgets, model.DisruptionBudget{Key: fmt.Sprint("b", i), Allowed: o.number(0, 1, "allowed"),
-			Pods: []string{fmt.Sprintf("ns/w%d-0", i), fmt.Sprintf("ns/w%d-1", i), "nobody"}})
+		budgets = append(budgets, model.DisruptionBudget{
+			Key: fmt.Sprint("b", i), Allowed: o.number(0, 1, "allowed"),
+			Pods: []string{fmt.Sprintf("ns/w%d-0", i), fmt.Sprintf("ns/w%d-1", i), "nobody"},
+		})
 	}
 	o.c.SetBudgets(budgets)
 	return o
 }
 
 func (o odd) node(name string) {
-	n := model.Node{Name: name, Ready: o.number(0, 7, "ready") > 0, Unschedulable: o.number(0, 7, "cordoned") == 0,
+	n := model.Node{
+		Name: name, Ready: o.number(0, 7, "ready") > 0, Unschedulable: o.number(0, 7, "cordoned") == 0,
 		Labels:      map[string]string{"zone": o.pick("zone", "x", "y"), "host": name},
 		Isolation:   o.number(0, 2, "isolation"),
 		MIGStrategy: o.pick("mig", "", "", "", "mixed", "single"),
-		Allocatable: model.Quantities{"cpu": 8000, "memory": 1 << 34, "pods": 12, "mig-1g.5gb": amount.Amount(o.number(0, 2, "instances"))}}
+		Allocatable: model.Quantities{"cpu": 8000, "memory": 1 << 34, "pods": 12, "mig-1g.5gb": amount.Amount(o.number(0, 2, "instances"))},
+	}
 	if n.Labels["host"] == "n3" {
 		delete(n.Labels, "zone")
 	}
@@ -77,16 +81,20 @@ func (o odd) node(name string) {
 		n.Taints = []model.Taint{{Key: "k", Effect: "NoSchedule"}}
 	}
 	for g := range o.number(0, 4, "GPUs") {
-		n.GPUs = append(n.GPUs, model.GPU{ID: fmt.Sprint(g), Model: o.pick("model", "A", "B"), MemoryMiB: int64(o.number(0, 2, "size")) * 40_000,
-			Healthy: o.number(0, 9, "healthy") > 0, Shareable: o.number(0, 9, "shareable") > 0})
+		n.GPUs = append(n.GPUs, model.GPU{
+			ID: fmt.Sprint(g), Model: o.pick("model", "A", "B"), MemoryMiB: int64(o.number(0, 2, "size")) * 40_000,
+			Healthy: o.number(0, 9, "healthy") > 0, Shareable: o.number(0, 9, "shareable") > 0,
+		})
 	}
 	o.must(o.c.SetNode(n))
 }
 
 func (o odd) queue(name string) {
-	q := model.Queue{Name: name, Priority: int32(o.number(0, 1, "queue priority")), CreatedAt: int64(o.number(0, 2, "queue age")),
+	q := model.Queue{
+		Name: name, Priority: int32(o.number(0, 1, "queue priority")), CreatedAt: int64(o.number(0, 2, "queue age")),
 		Quota: model.Quantities{}, Limit: model.Quantities{}, OverQuotaWeight: model.Quantities{"gpu": amount.Amount(o.number(0, 2, "weight"))},
-		PreemptMinRuntime: int64(o.number(-1, 1, "runtime")) * second, ReclaimMinRuntime: int64(o.number(-1, 1, "runtime")) * second}
+		PreemptMinRuntime: int64(o.number(-1, 1, "runtime")) * second, ReclaimMinRuntime: int64(o.number(-1, 1, "runtime")) * second,
+	}
 	if name != "root" {
 		q.Parent = o.pick("parent", "root", "root", "root", "", "missing", "c")
 	}
@@ -105,18 +113,24 @@ func (o odd) queue(name string) {
 }
 
 func (o odd) workload(key string) {
-	w := model.Workload{Key: key, Queue: o.pick("queue", "a", "b", "c", "a", "b", "c", "root", "", "missing"), Priority: int32(o.number(0, 2, "priority")),
+	w := model.Workload{
+		Key: key, Queue: o.pick("queue", "a", "b", "c", "a", "b", "c", "root", "", "missing"), Priority: int32(o.number(0, 2, "priority")),
 		Preemptible: o.number(0, 4, "preemptible") > 0, MinMember: o.number(0, 3, "min"), CreatedAt: int64(o.number(0, 3, "age")),
 		StartedAt: int64(o.number(0, 1, "started")) * 999 * second, StaleSince: int64(o.number(0, 1, "stale")) * 990 * second,
 		StaleGrace: int64(o.number(-1, 1, "grace")), Recreated: o.number(0, 2, "recreated") > 0,
-		PreemptionDelay: int64(o.number(0, 1, "delay")) * 2000 * second}
+		PreemptionDelay: int64(o.number(0, 1, "delay")) * 2000 * second,
+	}
 	if o.number(0, 3, "constrained") == 0 {
 		w.Topology = &model.TopologyConstraint{Topology: o.pick("named", "net", "net", "other"), Required: o.pick("required", "", "zone", "host", "row"), Preferred: o.pick("preferred", "", "zone", "host")}
 	}
 	groups := []string{""}
 	if o.number(0, 2, "grouped") == 0 {
-		w.SubGroups = []model.SubGroup{{Name: "x", MinMember: o.number(0, 2, "x")}, {Name: "in", MinSubGroup: o.number(0, 2, "in")},
-			{Name: "y", Parent: "in", MinMember: o.number(0, 2, "y")}, {Name: "z", Parent: "in", MinMember: o.number(0, 1, "z"), Topology: &model.TopologyConstraint{Topology: "net", Required: "zone"}}}
+		w.SubGroups = []model.SubGroup{
+			{Name: "x", MinMember: o.number(0, 2, "x")},
+			{Name: "in", MinSubGroup: o.number(0, 2, "in")},
+			{Name: "y", Parent: "in", MinMember: o.number(0, 2, "y")},
+			{Name: "z", Parent: "in", MinMember: o.number(0, 1, "z"), Topology: &model.TopologyConstraint{Topology: "net", Required: "zone"}},
+		}
 		w.MinSubGroup = o.number(0, 2, "of all")
 		groups = []string{"x", "y", "z", "stray"}
 	}
@@ -127,18 +141,22 @@ func (o odd) workload(key string) {
 }
 
 func (o odd) pod(uid, workload, group string) {
-	p := model.Pod{UID: uid, Name: uid, Workload: workload, SubGroup: group, State: model.PodState(max(0, o.number(-4, 7, "state"))),
+	p := model.Pod{
+		UID: uid, Name: uid, Workload: workload, SubGroup: group, State: model.PodState(max(0, o.number(-4, 7, "state"))),
 		Node: fmt.Sprint("n", o.number(0, 4, "node")), Request: model.Quantities{"cpu": amount.Amount(o.number(0, 2, "cpu")) * 1000},
 		MinIsolation: o.number(0, 8, "demands")/7*2 + 0, Labels: map[string]string{"app": o.pick("app", "u", "v")},
-		NominatedNode: o.pick("nominated", "", "", "n1", "gone"), Leader: o.number(0, 4, "leader") == 0, HasOrder: o.number(0, 4, "ordered") == 0}
+		NominatedNode: o.pick("nominated", "", "", "n1", "gone"), Leader: o.number(0, 4, "leader") == 0, HasOrder: o.number(0, 4, "ordered") == 0,
+	}
 	for i := range o.number(0, 2, "claims") {
 		cl := model.GPUClaim{Name: fmt.Sprint("c", i), Kind: model.ClaimKind(o.number(0, 2, "kind")), Count: o.number(1, 2, "count")}
 		cl.Milli, cl.MemoryMiB = int64(o.number(1, 4, "quarters"))*250, int64(o.number(1, 3, "memory"))*20_000
 		p.Claims = append(p.Claims, cl)
 	}
 	if o.number(0, 5, "told") == 0 {
-		p.Held = []model.HeldGPU{{Claim: o.pick("claim", "c0", "c1", "unknown"), GPU: o.pick("GPU", "0", "1", "9"),
-			Milli: int64(o.number(0, 4, "quarters held")) * 250, MemoryMiB: int64(o.number(0, 4, "memory held")) * 20_000}}
+		p.Held = []model.HeldGPU{{
+			Claim: o.pick("claim", "c0", "c1", "unknown"), GPU: o.pick("GPU", "0", "1", "9"),
+			Milli: int64(o.number(0, 4, "quarters held")) * 250, MemoryMiB: int64(o.number(0, 4, "memory held")) * 20_000,
+		}}
 	}
 	if len(p.Claims) == 0 && o.number(0, 4, "mig") == 0 {
 		p.Request["mig-1g.5gb"] = 1

@@ -32,7 +32,8 @@ func newFixture(tb testing.TB, nodes int, queues ...model.Queue) *fixture {
 	f.c.SetNow(1_000_000_000_000)
 	for i := range nodes {
 		n := model.Node{Name: nodeName(i), Ready: true, Allocatable: model.Quantities{
-			model.ResourceCPU: 128_000, model.ResourceMemory: 1 << 40, model.ResourcePods: 110}}
+			model.ResourceCPU: 128_000, model.ResourceMemory: 1 << 40, model.ResourcePods: 110,
+		}}
 		for g := range 8 {
 			n.GPUs = append(n.GPUs, model.GPU{ID: fmt.Sprint(g), Model: "H200", MemoryMiB: 141_000, Healthy: true, Shareable: true})
 		}
@@ -55,14 +56,18 @@ func (f *fixture) ok(err error) {
 
 // leaf is a queue below root with a quota of whole GPUs and weight 1.
 func leaf(name string, gpus int) model.Queue {
-	return model.Queue{Name: name, Parent: "root", Priority: 100, PreemptMinRuntime: -1, ReclaimMinRuntime: -1,
+	return model.Queue{
+		Name: name, Parent: "root", Priority: 100, PreemptMinRuntime: -1, ReclaimMinRuntime: -1,
 		Quota:           model.Quantities{model.ResourceGPU: amount.Amount(1000 * gpus)},
-		OverQuotaWeight: model.Quantities{model.ResourceGPU: 1}}
+		OverQuotaWeight: model.Quantities{model.ResourceGPU: 1},
+	}
 }
 
 func root() model.Queue {
-	return model.Queue{Name: "root", Priority: 100, PreemptMinRuntime: -1, ReclaimMinRuntime: -1,
-		Quota: model.Quantities{model.ResourceGPU: amount.Unlimited}}
+	return model.Queue{
+		Name: "root", Priority: 100, PreemptMinRuntime: -1, ReclaimMinRuntime: -1,
+		Quota: model.Quantities{model.ResourceGPU: amount.Unlimited},
+	}
 }
 
 // gang adds a workload of pods with whole GPUs; node is where pod i runs, ""
@@ -70,13 +75,17 @@ func root() model.Queue {
 func (f *fixture) gang(queue string, pods, gpus int, node func(i int) string) string {
 	f.age++
 	key := fmt.Sprintf("ns/%s-%06d", queue, f.age)
-	f.ok(f.c.SetWorkload(model.Workload{Key: key, Queue: queue, Priority: 50, Preemptible: true, MinMember: pods,
-		CreatedAt: f.age, StaleGrace: -1, Recreated: true}))
+	f.ok(f.c.SetWorkload(model.Workload{
+		Key: key, Queue: queue, Priority: 50, Preemptible: true, MinMember: pods,
+		CreatedAt: f.age, StaleGrace: -1, Recreated: true,
+	}))
 	for i := range pods {
 		f.pods++
-		p := model.Pod{UID: fmt.Sprintf("%s-%d", key, i), Name: fmt.Sprintf("%s-%d", key, i), Workload: key, CreatedAt: f.age,
+		p := model.Pod{
+			UID: fmt.Sprintf("%s-%d", key, i), Name: fmt.Sprintf("%s-%d", key, i), Workload: key, CreatedAt: f.age,
 			Request: model.Quantities{model.ResourceCPU: 1000, model.ResourceMemory: 1 << 30},
-			Claims:  []model.GPUClaim{{Name: "main", Kind: model.WholeGPU, Count: gpus}}}
+			Claims:  []model.GPUClaim{{Name: "main", Kind: model.WholeGPU, Count: gpus}},
+		}
 		if n := node(i); n != "" {
 			p.State, p.Node = model.Bound, n
 		}
@@ -295,7 +304,9 @@ func (f *fixture) share(queue, node string) {
 	f.age++
 	key := fmt.Sprintf("ns/%s-%06d", queue, f.age)
 	f.ok(f.c.SetWorkload(model.Workload{Key: key, Queue: queue, Priority: 50, Preemptible: true, MinMember: 1, CreatedAt: f.age, StaleGrace: -1, Recreated: true}))
-	f.ok(f.c.SetPod(model.Pod{UID: key, Name: key, Workload: key, CreatedAt: f.age, State: model.Bound, Node: node,
+	f.ok(f.c.SetPod(model.Pod{
+		UID: key, Name: key, Workload: key, CreatedAt: f.age, State: model.Bound, Node: node,
 		Request: model.Quantities{model.ResourceCPU: 1000, model.ResourceMemory: 1 << 30},
-		Claims:  []model.GPUClaim{{Name: "main", Kind: model.GPUSlice, Count: 1, Milli: 250}}}))
+		Claims:  []model.GPUClaim{{Name: "main", Kind: model.GPUSlice, Count: 1, Milli: 250}},
+	}))
 }

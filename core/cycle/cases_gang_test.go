@@ -151,13 +151,17 @@ func TestR47FailedMember(t *testing.T) {
 func (w *world) grouped(core, extra int) {
 	w.submit(job{name: "G", queue: "q", gang: 1, pods: 1, gpus: 1})
 	w.remove("G-000")
-	w.must(w.c.SetWorkload(model.Workload{Key: "ns/G", Queue: "q", Preemptible: true, MinSubGroup: 1, StaleGrace: 60 * second, StaleSince: w.now,
-		SubGroups: []model.SubGroup{{Name: "core", MinMember: core}, {Name: "extra", MinMember: extra}}}))
+	w.must(w.c.SetWorkload(model.Workload{
+		Key: "ns/G", Queue: "q", Preemptible: true, MinSubGroup: 1, StaleGrace: 60 * second, StaleSince: w.now,
+		SubGroups: []model.SubGroup{{Name: "core", MinMember: core}, {Name: "extra", MinMember: extra}},
+	}))
 }
 
 func (w *world) memberOf(uid, group, node string) {
-	p := model.Pod{UID: uid, Name: uid, Workload: "ns/G", SubGroup: group, State: model.Bound, Node: node, Request: model.Quantities{},
-		Claims: []model.GPUClaim{{Name: "c", Kind: model.WholeGPU, Count: 1}}}
+	p := model.Pod{
+		UID: uid, Name: uid, Workload: "ns/G", SubGroup: group, State: model.Bound, Node: node, Request: model.Quantities{},
+		Claims: []model.GPUClaim{{Name: "c", Kind: model.WholeGPU, Count: 1}},
+	}
 	w.pods[uid] = &p
 	w.must(w.c.SetPod(p))
 }

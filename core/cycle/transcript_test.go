@@ -81,8 +81,10 @@ func (s *transcript) command(d *datadriven.TestData) string {
 }
 
 func (s *transcript) nodeCommand(d *datadriven.TestData) string {
-	n := model.Node{Name: first(d), Ready: !d.HasArg("down"), Labels: map[string]string{"node": first(d)},
-		Allocatable: model.Quantities{"cpu": 64_000, "memory": 1 << 40, "pods": 110}}
+	n := model.Node{
+		Name: first(d), Ready: !d.HasArg("down"), Labels: map[string]string{"node": first(d)},
+		Allocatable: model.Quantities{"cpu": 64_000, "memory": 1 << 40, "pods": 110},
+	}
 	for _, kv := range list(d, "label") {
 		k, v, _ := strings.Cut(kv, "=")
 		n.Labels[k] = v
@@ -95,9 +97,11 @@ func (s *transcript) nodeCommand(d *datadriven.TestData) string {
 
 func (s *transcript) queueCommand(d *datadriven.TestData) string {
 	s.age++
-	q := model.Queue{Name: first(d), Parent: text(d, "parent"), Priority: int32(number(d, "priority", 100)), CreatedAt: s.age,
+	q := model.Queue{
+		Name: first(d), Parent: text(d, "parent"), Priority: int32(number(d, "priority", 100)), CreatedAt: s.age,
 		PreemptMinRuntime: -1, ReclaimMinRuntime: -1, Quota: model.Quantities{}, Limit: model.Quantities{},
-		OverQuotaWeight: model.Quantities{"gpu": amount.Amount(number(d, "weight", 1))}}
+		OverQuotaWeight: model.Quantities{"gpu": amount.Amount(number(d, "weight", 1))},
+	}
 	if d.HasArg("quota") {
 		q.Quota["gpu"] = amount.Amount(1000 * number(d, "quota", 0))
 	}
@@ -115,9 +119,11 @@ func (s *transcript) jobCommand(d *datadriven.TestData) string {
 	s.age++
 	name, pods := first(d), number(d, "pods", 1)
 	key := "ns/" + name
-	spec := model.Workload{Key: key, Queue: text(d, "queue"), Priority: int32(number(d, "priority", 50)), Preemptible: !d.HasArg("firm"),
+	spec := model.Workload{
+		Key: key, Queue: text(d, "queue"), Priority: int32(number(d, "priority", 50)), Preemptible: !d.HasArg("firm"),
 		MinMember: number(d, "min", pods), CreatedAt: s.age, StaleGrace: -1, Recreated: !d.HasArg("bare"), PendingSince: s.now,
-		PreemptionDelay: int64(number(d, "delay", 0)) * second}
+		PreemptionDelay: int64(number(d, "delay", 0)) * second,
+	}
 	if d.HasArg("spared") {
 		spec.SparedUntil = s.now + int64(number(d, "spared", 0))*second
 	}
@@ -138,8 +144,10 @@ func (s *transcript) jobCommand(d *datadriven.TestData) string {
 	if err := s.c.SetWorkload(spec); err != nil {
 		return err.Error()
 	}
-	s.jobs[key] = job{name: name, queue: spec.Queue, gpus: number(d, "gpus", 0), milli: int64(number(d, "milli", 0)),
-		memMiB: amount.Amount(number(d, "mib", 0)), recreated: spec.Recreated}
+	s.jobs[key] = job{
+		name: name, queue: spec.Queue, gpus: number(d, "gpus", 0), milli: int64(number(d, "milli", 0)),
+		memMiB: amount.Amount(number(d, "mib", 0)), recreated: spec.Recreated,
+	}
 	on := list(d, "on")
 	for i := range pods {
 		j := s.jobs[key]
@@ -164,8 +172,10 @@ func (s *transcript) paceCommand(d *datadriven.TestData) {
 	s.c.SetPace(p)
 }
 
-var states = map[string]model.PodState{"pending": model.Pending, "gated": model.Gated, "promised": model.Promised, "bound": model.Bound,
-	"releasing": model.Releasing, "stuck": model.Stuck, "succeeded": model.Succeeded, "failed": model.Failed}
+var states = map[string]model.PodState{
+	"pending": model.Pending, "gated": model.Gated, "promised": model.Promised, "bound": model.Bound,
+	"releasing": model.Releasing, "stuck": model.Stuck, "succeeded": model.Succeeded, "failed": model.Failed,
+}
 
 func (s *transcript) podCommand(d *datadriven.TestData) string {
 	s.change(first(d), func(p *model.Pod) {

@@ -18,19 +18,25 @@ func Reclaimed(t *model.QueueTree, ours, theirs, r int, claimant string) Reason 
 	name := t.Resources[r]
 	share := fairshare.Allocatable(b, r)
 	if b.Allocated[r] > share {
-		return Reason{Code: ReclaimedForFairShare, Queue: b.Name, Resource: name, Limit: int64(share), Allocated: int64(b.Allocated[r]),
+		return Reason{
+			Code: ReclaimedForFairShare, Queue: b.Name, Resource: name, Limit: int64(share), Allocated: int64(b.Allocated[r]),
 			Message: fmt.Sprintf("room reclaimed for %s of queue %s (%s of its fair share of %s in use): queue %s holds %s, its share is %s",
-				claimant, a.Name, Number(name, a.Allocated[r]), Quantity(name, a.FairShare[r]), b.Name, Quantity(name, b.Allocated[r]), Number(name, share))}
+				claimant, a.Name, Number(name, a.Allocated[r]), Quantity(name, a.FairShare[r]), b.Name, Quantity(name, b.Allocated[r]), Number(name, share)),
+		}
 	}
-	return Reason{Code: ReclaimedForQuota, Queue: b.Name, Resource: name, Limit: int64(b.Quota[r]), Allocated: int64(b.Allocated[r]),
+	return Reason{
+		Code: ReclaimedForQuota, Queue: b.Name, Resource: name, Limit: int64(b.Quota[r]), Allocated: int64(b.Allocated[r]),
 		Message: fmt.Sprintf("room reclaimed for %s of queue %s (%s of its quota of %s in use): queue %s holds %s, its quota is %s",
-			claimant, a.Name, Number(name, a.Allocated[r]), Quantity(name, a.Quota[r]), b.Name, Quantity(name, b.Allocated[r]), Number(name, b.Quota[r]))}
+			claimant, a.Name, Number(name, a.Allocated[r]), Quantity(name, a.Quota[r]), b.Name, Quantity(name, b.Allocated[r]), Number(name, b.Quota[r])),
+	}
 }
 
 // Preempted says which workload of higher priority takes a pod's room.
 func Preempted(queue, claimant string, priority, own int32) Reason {
-	return Reason{Code: PreemptedByPriority, Queue: queue,
-		Message: fmt.Sprintf("preempted in queue %s by %s: its priority is %d, this workload's is %d", queue, claimant, priority, own)}
+	return Reason{
+		Code: PreemptedByPriority, Queue: queue,
+		Message: fmt.Sprintf("preempted in queue %s by %s: its priority is %d, this workload's is %d", queue, claimant, priority, own),
+	}
 }
 
 // Moved says for whom a pod moves, and where to.
@@ -44,15 +50,19 @@ func Stale(workload, subGroup string, running int, grace int64) Reason {
 	if subGroup != "" {
 		what = fmt.Sprintf("sub-group %s of %s", subGroup, workload)
 	}
-	return Reason{Code: StaleGang,
-		Message: fmt.Sprintf("%s: with %s it has been below its minimum for longer than %s", what, count(running, "pod", "pods"), time.Duration(grace))}
+	return Reason{
+		Code:    StaleGang,
+		Message: fmt.Sprintf("%s: with %s it has been below its minimum for longer than %s", what, count(running, "pod", "pods"), time.Duration(grace)),
+	}
 }
 
 // Blocked says that a disruption budget does not allow the evictions that
 // would make room.
 func Blocked(budget, rule string) Reason {
-	return Reason{Code: BudgetForbids, Budget: budget,
-		Message: fmt.Sprintf("disruption budget %s does not allow the evictions that would make room by %s", budget, rule)}
+	return Reason{
+		Code: BudgetForbids, Budget: budget,
+		Message: fmt.Sprintf("disruption budget %s does not allow the evictions that would make room by %s", budget, rule),
+	}
 }
 
 // Paced says that the evictions which would make room come too fast: most a
@@ -62,6 +72,8 @@ func Paced(queue string, most int, rule string) Reason {
 	if queue != "" {
 		where = "in queue " + queue
 	}
-	return Reason{Code: EvictionPace, Queue: queue,
-		Message: fmt.Sprintf("room by %s has to wait: no more than %s a minute %s", rule, count(most, "eviction", "evictions"), where)}
+	return Reason{
+		Code: EvictionPace, Queue: queue,
+		Message: fmt.Sprintf("room by %s has to wait: no more than %s a minute %s", rule, count(most, "eviction", "evictions"), where),
+	}
 }

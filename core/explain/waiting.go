@@ -14,11 +14,15 @@ import (
 // because other queues are below it.
 func NoLeaf(queue string, exists bool) Reason {
 	if exists {
-		return Reason{Code: QueueNotLeaf, Queue: queue,
-			Message: fmt.Sprintf("queue %s: it has queues below it and runs no workloads itself; name one of those", queue)}
+		return Reason{
+			Code: QueueNotLeaf, Queue: queue,
+			Message: fmt.Sprintf("queue %s: it has queues below it and runs no workloads itself; name one of those", queue),
+		}
 	}
-	return Reason{Code: QueueDoesNotExist, Queue: queue,
-		Message: fmt.Sprintf("queue %s does not exist, or a queue above it does not", queue)}
+	return Reason{
+		Code: QueueDoesNotExist, Queue: queue,
+		Message: fmt.Sprintf("queue %s does not exist, or a queue above it does not", queue),
+	}
 }
 
 // GangShort says that a gang lacks members, gated ones not counted.
@@ -27,8 +31,10 @@ func GangShort(workload string, missing, gated int) Reason {
 	if gated > 0 {
 		held = fmt.Sprintf("; %s held back by a scheduling gate", count(gated, "pod is", "pods are"))
 	}
-	return Reason{Code: GangNotReady, Missing: missing,
-		Message: fmt.Sprintf("gang %s: %s to reach its minimum%s", workload, count(missing, "pod is missing", "pods are missing"), held)}
+	return Reason{
+		Code: GangNotReady, Missing: missing,
+		Message: fmt.Sprintf("gang %s: %s to reach its minimum%s", workload, count(missing, "pod is missing", "pods are missing"), held),
+	}
 }
 
 // StrayPod says that a pod belongs to no sub-group of its workload.

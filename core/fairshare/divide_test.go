@@ -125,8 +125,14 @@ func TestDivideTable(t *testing.T) {
 		{
 			name: "R25 (iii) queues without demand take nothing from those with it", total: 8 * gpu,
 			queues: []gpuQueue{
-				{weight: 50}, {weight: 50}, {weight: 200}, {weight: 150, request: 8 * gpu},
-				{weight: 1, request: 8 * gpu}, {weight: 150}, {weight: 240}, {weight: 160},
+				{weight: 50},
+				{weight: 50},
+				{weight: 200},
+				{weight: 150, request: 8 * gpu},
+				{weight: 1, request: 8 * gpu},
+				{weight: 150},
+				{weight: 240},
+				{weight: 160},
 			},
 			want: []amount.Amount{0, 0, 0, 8 * gpu, 0, 0, 0, 0},
 		},

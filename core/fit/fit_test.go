@@ -17,8 +17,10 @@ import (
 func one(t *testing.T, node func(*model.Node), pod func(*model.Pod), others ...model.Pod) *model.Cluster {
 	t.Helper()
 	c := model.NewCluster(model.DefaultSettings())
-	n := model.Node{Name: "n", Ready: true, Labels: map[string]string{"zone": "z1", "cores": "64"}, Isolation: 2,
-		Allocatable: model.Quantities{"cpu": 8000, "memory": 1 << 34, "pods": 10}}
+	n := model.Node{
+		Name: "n", Ready: true, Labels: map[string]string{"zone": "z1", "cores": "64"}, Isolation: 2,
+		Allocatable: model.Quantities{"cpu": 8000, "memory": 1 << 34, "pods": 10},
+	}
 	for i := range 2 {
 		n.GPUs = append(n.GPUs, model.GPU{ID: fmt.Sprint(i), Model: "A", MemoryMiB: 1000, Healthy: true, Shareable: true})
 	}
@@ -61,8 +63,10 @@ func claims(cl ...model.GPUClaim) func(*model.Pod) {
 
 // holds is a pod that has milli thousandths and MiB of one GPU.
 func holds(uid string, state model.PodState, gpu string, milli, mib int64) model.Pod {
-	return model.Pod{UID: uid, Name: uid, State: state, Node: "n", Claims: []model.GPUClaim{slice(max(milli, 1), 1)},
-		Held: []model.HeldGPU{{Claim: fmt.Sprint("s", milli), GPU: gpu, Milli: milli, MemoryMiB: mib}}}
+	return model.Pod{
+		UID: uid, Name: uid, State: state, Node: "n", Claims: []model.GPUClaim{slice(max(milli, 1), 1)},
+		Held: []model.HeldGPU{{Claim: fmt.Sprint("s", milli), GPU: gpu, Milli: milli, MemoryMiB: mib}},
+	}
 }
 
 func sharers(limit int) func(*model.Node) {
@@ -125,20 +129,30 @@ func TestCheck(t *testing.T) {
 		{name: "three whole GPUs", pod: claims(whole(3)), want: "3 GPUs asked, 2 free"},
 		{name: "a whole GPU beside a share", pod: claims(whole(1)), others: []model.Pod{holds("a", model.Bound, "0", 100, 100)}},
 		{name: "two whole GPUs beside a share", pod: claims(whole(2)), others: []model.Pod{holds("a", model.Bound, "0", 100, 100)}, want: "2 GPUs asked, 1 free"},
-		{name: "a share in the rest of a GPU", pod: claims(slice(700, 1)),
-			others: []model.Pod{holds("a", model.Bound, "0", 300, 300), holds("b", model.Bound, "1", 600, 600)}},
-		{name: "two halves are no three quarters", pod: claims(slice(750, 1)),
-			others: []model.Pod{holds("a", model.Bound, "0", 500, 500), holds("b", model.Bound, "1", 500, 500)}, want: "0.75 GPUs asked in one piece, 0.5 free"},
-		{name: "thousandths left, memory gone", pod: claims(slice(100, 1)),
-			others: []model.Pod{holds("a", model.Bound, "0", 100, 950), holds("b", model.Bound, "1", 100, 950)}, want: "asked in one piece"},
-		{name: "memory left, thousandths gone", pod: claims(memory(10)),
-			others: []model.Pod{holds("a", model.Bound, "0", 1000, 10), holds("b", model.Bound, "1", 1000, 10)}, want: "asked"},
+		{
+			name: "a share in the rest of a GPU", pod: claims(slice(700, 1)),
+			others: []model.Pod{holds("a", model.Bound, "0", 300, 300), holds("b", model.Bound, "1", 600, 600)},
+		},
+		{
+			name: "two halves are no three quarters", pod: claims(slice(750, 1)),
+			others: []model.Pod{holds("a", model.Bound, "0", 500, 500), holds("b", model.Bound, "1", 500, 500)}, want: "0.75 GPUs asked in one piece, 0.5 free",
+		},
+		{
+			name: "thousandths left, memory gone", pod: claims(slice(100, 1)),
+			others: []model.Pod{holds("a", model.Bound, "0", 100, 950), holds("b", model.Bound, "1", 100, 950)}, want: "asked in one piece",
+		},
+		{
+			name: "memory left, thousandths gone", pod: claims(memory(10)),
+			others: []model.Pod{holds("a", model.Bound, "0", 1000, 10), holds("b", model.Bound, "1", 1000, 10)}, want: "asked",
+		},
 		{name: "more memory than a GPU has", pod: claims(memory(1001)), want: "asked"},
 		{name: "a share on each of two GPUs", pod: claims(slice(400, 2)), others: []model.Pod{holds("a", model.Bound, "0", 600, 600)}},
 		{name: "a share on each of two GPUs, one too full", pod: claims(slice(500, 2)), others: []model.Pod{holds("a", model.Bound, "0", 600, 600)}, want: "asked"},
 		{name: "two claims may share a GPU", pod: claims(slice(300, 1), slice(400, 1)), others: []model.Pod{holds("a", model.Bound, "0", 900, 900)}},
-		{name: "claims that only fit crosswise", pod: claims(slice(300, 1), slice(400, 1)),
-			others: []model.Pod{holds("a", model.Bound, "0", 600, 600), holds("b", model.Bound, "1", 700, 700)}},
+		{
+			name: "claims that only fit crosswise", pod: claims(slice(300, 1), slice(400, 1)),
+			others: []model.Pod{holds("a", model.Bound, "0", 600, 600), holds("b", model.Bound, "1", 700, 700)},
+		},
 		{name: "a whole GPU and a share", pod: claims(slice(300, 1), whole(1)), others: []model.Pod{holds("a", model.Bound, "0", 600, 600)}},
 		{name: "a whole GPU shares with nobody, itself included", pod: claims(slice(300, 1), whole(2)), want: "asked"},
 
@@ -154,10 +168,14 @@ func TestCheck(t *testing.T) {
 		{name: "no shares without a known memory size", node: func(n *model.Node) { n.GPUs[0].MemoryMiB, n.GPUs[1].MemoryMiB = 0, 0 }, pod: claims(slice(10, 1)), want: "memory is not known"},
 		{name: "whole GPUs without a known memory size", node: func(n *model.Node) { n.GPUs[0].MemoryMiB, n.GPUs[1].MemoryMiB = 0, 0 }, pod: claims(whole(2))},
 		{name: "no GPUs in whole on a MIG node", node: func(n *model.Node) { n.MIGStrategy = "mixed" }, pod: claims(whole(1)), want: "MIG"},
-		{name: "no profiles under the single strategy", node: func(n *model.Node) { n.MIGStrategy, n.Allocatable["mig-1g.5gb"] = "single", 1 },
-			pod: func(p *model.Pod) { p.Request["mig-1g.5gb"] = 1 }, want: "MIG"},
-		{name: "a profile", node: func(n *model.Node) { n.MIGStrategy, n.Allocatable["mig-1g.5gb"] = "mixed", 1 },
-			pod: func(p *model.Pod) { p.Request["mig-1g.5gb"] = 1 }},
+		{
+			name: "no profiles under the single strategy", node: func(n *model.Node) { n.MIGStrategy, n.Allocatable["mig-1g.5gb"] = "single", 1 },
+			pod: func(p *model.Pod) { p.Request["mig-1g.5gb"] = 1 }, want: "MIG",
+		},
+		{
+			name: "a profile", node: func(n *model.Node) { n.MIGStrategy, n.Allocatable["mig-1g.5gb"] = "mixed", 1 },
+			pod: func(p *model.Pod) { p.Request["mig-1g.5gb"] = 1 },
+		},
 
 		{name: "room that is being released is not there yet", pod: claims(whole(2)), others: []model.Pod{holds("a", model.Releasing, "0", 100, 100)}, want: "still being released"},
 		{name: "a stuck pod's room is promised to nobody", pod: claims(whole(2)), others: []model.Pod{holds("a", model.Stuck, "0", 100, 100)}, want: "2 GPUs asked, 1 free"},
@@ -229,8 +247,11 @@ func TestGPUs(t *testing.T) {
 		{"pack fills the fullest", slice(300, 1), model.Pack, []model.Pod{holds("a", model.Bound, "0", 300, 300), holds("b", model.Bound, "1", 600, 600)}, "1"},
 		{"spread takes the freest", slice(300, 1), model.Spread, []model.Pod{holds("a", model.Bound, "0", 300, 300), holds("b", model.Bound, "1", 600, 600)}, "0"},
 		{"what does not fit is no choice", slice(800, 1), model.Pack, used, "0"},
-		{"free now before free later", slice(500, 1), model.Pack,
-			[]model.Pod{holds("a", model.Bound, "1", 300, 300), holds("b", model.Releasing, "1", 600, 600)}, "0"},
+		{
+			"free now before free later", slice(500, 1), model.Pack,
+			[]model.Pod{holds("a", model.Bound, "1", 300, 300), holds("b", model.Releasing, "1", 600, 600)},
+			"0",
+		},
 		{"whole takes what nobody uses", whole(1), model.Pack, []model.Pod{holds("a", model.Bound, "0", 300, 300)}, "1"},
 		{"equal ones by ID", whole(1), model.Pack, nil, "0"},
 	}

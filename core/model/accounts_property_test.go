@@ -23,11 +23,15 @@ type contents map[string]call
 
 func drawNode(t *rapid.T) (string, model.Node) {
 	name := fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "node"))
-	n := model.Node{Name: name, Ready: rapid.IntRange(0, 4).Draw(t, "ready") > 0, Labels: map[string]string{"zone": fmt.Sprint("z", rapid.IntRange(0, 1).Draw(t, "zone"))},
-		Allocatable: model.Quantities{"cpu": 8000, "memory": 1 << 30, "pods": 10, "mig-1g.5gb": amount.Amount(rapid.IntRange(0, 2).Draw(t, "mig"))}}
+	n := model.Node{
+		Name: name, Ready: rapid.IntRange(0, 4).Draw(t, "ready") > 0, Labels: map[string]string{"zone": fmt.Sprint("z", rapid.IntRange(0, 1).Draw(t, "zone"))},
+		Allocatable: model.Quantities{"cpu": 8000, "memory": 1 << 30, "pods": 10, "mig-1g.5gb": amount.Amount(rapid.IntRange(0, 2).Draw(t, "mig"))},
+	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "gpus") {
-		n.GPUs = append(n.GPUs, model.GPU{ID: fmt.Sprint(i), Model: rapid.SampledFrom([]string{"A", "B"}).Draw(t, "model"),
-			MemoryMiB: rapid.SampledFrom([]int64{0, 40_000, 80_000}).Draw(t, "size"), Healthy: rapid.Bool().Draw(t, "healthy"), Shareable: true})
+		n.GPUs = append(n.GPUs, model.GPU{
+			ID: fmt.Sprint(i), Model: rapid.SampledFrom([]string{"A", "B"}).Draw(t, "model"),
+			MemoryMiB: rapid.SampledFrom([]int64{0, 40_000, 80_000}).Draw(t, "size"), Healthy: rapid.Bool().Draw(t, "healthy"), Shareable: true,
+		})
 	}
 	return "node/" + name, n
 }
@@ -49,8 +53,10 @@ func drawQueue(t *rapid.T) (string, model.Queue) {
 
 func drawWorkload(t *rapid.T) (string, model.Workload) {
 	key := fmt.Sprint("ns/w", rapid.IntRange(0, 3).Draw(t, "workload"))
-	w := model.Workload{Key: key, Queue: rapid.SampledFrom([]string{"a", "b", "c", "", "missing"}).Draw(t, "queue of"),
-		Preemptible: rapid.Bool().Draw(t, "preemptible"), MinMember: rapid.IntRange(0, 2).Draw(t, "min"), StaleGrace: -1}
+	w := model.Workload{
+		Key: key, Queue: rapid.SampledFrom([]string{"a", "b", "c", "", "missing"}).Draw(t, "queue of"),
+		Preemptible: rapid.Bool().Draw(t, "preemptible"), MinMember: rapid.IntRange(0, 2).Draw(t, "min"), StaleGrace: -1,
+	}
 	if rapid.IntRange(0, 3).Draw(t, "grouped") == 0 {
 		w.SubGroups = []model.SubGroup{{Name: "x", MinMember: 1}, {Name: "y", MinMember: 1, Parent: "z"}, {Name: "z"}}
 	}
@@ -59,10 +65,12 @@ func drawWorkload(t *rapid.T) (string, model.Workload) {
 
 func drawPod(t *rapid.T) (string, model.Pod) {
 	uid := fmt.Sprint("p", rapid.IntRange(0, 7).Draw(t, "pod"))
-	p := model.Pod{UID: uid, Name: uid, Workload: fmt.Sprint("ns/w", rapid.IntRange(0, 3).Draw(t, "member of")),
+	p := model.Pod{
+		UID: uid, Name: uid, Workload: fmt.Sprint("ns/w", rapid.IntRange(0, 3).Draw(t, "member of")),
 		State: model.PodState(rapid.IntRange(0, 7).Draw(t, "state")), Node: fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "on")),
 		SubGroup: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "group"), Request: model.Quantities{"cpu": 500},
-		Labels: map[string]string{"app": rapid.SampledFrom([]string{"u", "v"}).Draw(t, "app")}}
+		Labels: map[string]string{"app": rapid.SampledFrom([]string{"u", "v"}).Draw(t, "app")},
+	}
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
 		p.Claims = []model.GPUClaim{{Name: "c", Kind: model.WholeGPU, Count: 1}}

@@ -113,8 +113,10 @@ func (c *Cluster) queueDepths() map[string]int {
 }
 
 func (c *Cluster) queueNode(q *Queue) QueueNode {
-	n := QueueNode{Name: q.Name, Parent: NoQueue, Priority: q.Priority, CreatedAt: q.CreatedAt,
-		PreemptMinRuntime: q.PreemptMinRuntime, ReclaimMinRuntime: q.ReclaimMinRuntime}
+	n := QueueNode{
+		Name: q.Name, Parent: NoQueue, Priority: q.Priority, CreatedAt: q.CreatedAt,
+		PreemptMinRuntime: q.PreemptMinRuntime, ReclaimMinRuntime: q.ReclaimMinRuntime,
+	}
 	n.Quota, n.Limit = c.spread(q.Quota, 0), c.spread(q.Limit, amount.Unlimited)
 	n.Weight, n.Usage = c.spread(q.OverQuotaWeight, 0), c.spread(q.Usage, 0)
 	n.FairShare, n.Request = c.spread(nil, 0), c.spread(nil, 0)

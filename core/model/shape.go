@@ -57,8 +57,10 @@ func (c *Cluster) shapeOf(p *Pod) *Shape {
 	if s, ok := c.shapes[key]; ok {
 		return s
 	}
-	s := &Shape{ID: c.shapeSeq, NodeTerms: p.NodeTerms, Tolerations: p.Tolerations, MinIsolation: p.MinIsolation,
-		Excluded: p.ExcludedNodes, Claims: p.Claims, request: p.Request, affinities: p.Affinities}
+	s := &Shape{
+		ID: c.shapeSeq, NodeTerms: p.NodeTerms, Tolerations: p.Tolerations, MinIsolation: p.MinIsolation,
+		Excluded: p.ExcludedNodes, Claims: p.Claims, request: p.Request, affinities: p.Affinities,
+	}
 	s.Needs = append(s.Needs, Need{NodePods, 1})
 	for _, name := range sortedKeys(p.Request) {
 		if v := int64(p.Request[name]); v > 0 {

@@ -13,9 +13,11 @@ import (
 func TestForgottenShapesAndRules(t *testing.T) {
 	add := func(c *Cluster, i int) {
 		name := fmt.Sprint("p", i)
-		p := Pod{UID: name, Name: name, Workload: "ns/w", State: Bound, Node: "n", Labels: map[string]string{"app": name},
+		p := Pod{
+			UID: name, Name: name, Workload: "ns/w", State: Bound, Node: "n", Labels: map[string]string{"app": name},
 			Request:    Quantities{ResourceCPU: 1},
-			Affinities: []PodAffinity{{MatchLabels: map[string]string{"app": name}, TopologyKey: "host", Anti: true}}}
+			Affinities: []PodAffinity{{MatchLabels: map[string]string{"app": name}, TopologyKey: "host", Anti: true}},
+		}
 		if err := c.SetPod(p); err != nil {
 			t.Fatal(err)
 		}

@@ -39,8 +39,10 @@ func built(t *testing.T, trace *pack.Trace, tasks []pack.Task, order model.Sprea
 	t.Helper()
 	c := newCluster(t, func(s *model.Settings) { s.NodeSpreadingGPU, s.NodeSpreadingCPU = order, order })
 	for i, n := range trace.Nodes {
-		node := model.Node{Name: fmt.Sprintf("n%05d", i), Ready: true, Labels: map[string]string{"model": fmt.Sprint(n.Model)},
-			Allocatable: model.Quantities{"cpu": amount.Amount(n.CPUMilli), "memory": amount.Amount(n.MemoryMiB << 20), "pods": 1000}}
+		node := model.Node{
+			Name: fmt.Sprintf("n%05d", i), Ready: true, Labels: map[string]string{"model": fmt.Sprint(n.Model)},
+			Allocatable: model.Quantities{"cpu": amount.Amount(n.CPUMilli), "memory": amount.Amount(n.MemoryMiB << 20), "pods": 1000},
+		}
 		for g := range n.Free {
 			node.GPUs = append(node.GPUs, model.GPU{ID: fmt.Sprint(g), Model: fmt.Sprint(n.Model), MemoryMiB: 80_000, Healthy: true, Shareable: true})
 		}
@@ -59,8 +61,10 @@ func built(t *testing.T, trace *pack.Trace, tasks []pack.Task, order model.Sprea
 
 func podOf(i int, k *pack.Task) model.Pod {
 	uid := fmt.Sprintf("p%05d", i)
-	p := model.Pod{UID: uid, Name: uid, Workload: uid,
-		Request: model.Quantities{"cpu": amount.Amount(k.CPUMilli), "memory": amount.Amount(k.MemoryMiB << 20)}}
+	p := model.Pod{
+		UID: uid, Name: uid, Workload: uid,
+		Request: model.Quantities{"cpu": amount.Amount(k.CPUMilli), "memory": amount.Amount(k.MemoryMiB << 20)},
+	}
 	switch {
 	case k.GPUs > 1 || k.GPUs == 1 && k.Milli == pack.Whole:
 		p.Claims = []model.GPUClaim{whole(k.GPUs)}

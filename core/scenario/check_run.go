@@ -52,8 +52,10 @@ func (r *Rounds) check() error {
 // name what an earlier one added.
 func (e *Event) check(path string, workloads, pods, nodes names) error {
 	kinds := 0
-	for _, set := range []bool{e.Submit != nil, e.Finish != "", e.Fail != "", e.Delete != "", e.NodeDown != "", e.NodeUp != "",
-		e.Cordon != "", e.Uncordon != "", e.SetNode != nil, e.SetQueue != nil, e.RemoveQueue != ""} {
+	for _, set := range []bool{
+		e.Submit != nil, e.Finish != "", e.Fail != "", e.Delete != "", e.NodeDown != "", e.NodeUp != "",
+		e.Cordon != "", e.Uncordon != "", e.SetNode != nil, e.SetQueue != nil, e.RemoveQueue != "",
+	} {
 		if set {
 			kinds++
 		}

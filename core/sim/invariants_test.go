@@ -33,8 +33,10 @@ func TestBrokenInvariantsAreFound(t *testing.T) {
 		"above the quota":        {cycle.Plan{Placements: []cycle.Placement{place("a-0", "1"), place("a-1", "1")}}, "queue q quota for non-preemptible work of gpu: 2000 of 1000"},
 		"part of a gang":         {cycle.Plan{Placements: []cycle.Placement{place("a-0", "1")}}, "workload a starts with 1 of 2 members"},
 		"an eviction for nobody": {cycle.Plan{Evictions: []cycle.Eviction{{Pod: "v-0", Rule: cycle.RuleReclaim, For: "default/a"}}}, "pod v-0 is evicted for default/a, which gets no place"},
-		"a victim twice": {cycle.Plan{Evictions: []cycle.Eviction{{Pod: "v-0", Rule: cycle.RuleStaleGang}, {Pod: "v-0", Rule: cycle.RuleStaleGang}}},
-			"pod v-0 is evicted twice"},
+		"a victim twice": {
+			cycle.Plan{Evictions: []cycle.Eviction{{Pod: "v-0", Rule: cycle.RuleStaleGang}, {Pod: "v-0", Rule: cycle.RuleStaleGang}}},
+			"pod v-0 is evicted twice",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			read, err := scenario.Read([]byte(text))

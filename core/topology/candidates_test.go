@@ -71,12 +71,18 @@ func TestCandidates(t *testing.T) {
 		{"a required level: domains that fit, fullest first", 3, "rack", "", []string{"a-r1-h1 a-r1-h2", "b-r3-h4 b-r3-h5"}},
 		{"a wider level", 5, "zone", "", []string{"a-r1-h1 a-r1-h2 a-r2-h3", "b-r3-h4 b-r3-h5 b-r4-h6"}},
 		{"only one is large enough", 6, "zone", "", []string{"b-r3-h4 b-r3-h5 b-r4-h6"}},
-		{"a preferred level first, then up to the required one", 3, "zone", "rack",
-			[]string{"a-r1-h1 a-r1-h2", "b-r3-h4 b-r3-h5", "a-r1-h1 a-r1-h2 a-r2-h3", "b-r3-h4 b-r3-h5 b-r4-h6"}},
-		{"preferred alone goes up to everything", 6, "", "rack",
-			[]string{"b-r3-h4 b-r3-h5 b-r4-h6", "a-r1-h1 a-r1-h2 a-r2-h3 b-r3-h4 b-r3-h5 b-r4-h6"}},
-		{"down to one host", 3, "zone", "host",
-			[]string{"b-r3-h4", "a-r1-h1 a-r1-h2", "b-r3-h4 b-r3-h5", "a-r1-h1 a-r1-h2 a-r2-h3", "b-r3-h4 b-r3-h5 b-r4-h6"}},
+		{
+			"a preferred level first, then up to the required one", 3, "zone", "rack",
+			[]string{"a-r1-h1 a-r1-h2", "b-r3-h4 b-r3-h5", "a-r1-h1 a-r1-h2 a-r2-h3", "b-r3-h4 b-r3-h5 b-r4-h6"},
+		},
+		{
+			"preferred alone goes up to everything", 6, "", "rack",
+			[]string{"b-r3-h4 b-r3-h5 b-r4-h6", "a-r1-h1 a-r1-h2 a-r2-h3 b-r3-h4 b-r3-h5 b-r4-h6"},
+		},
+		{
+			"down to one host", 3, "zone", "host",
+			[]string{"b-r3-h4", "a-r1-h1 a-r1-h2", "b-r3-h4 b-r3-h5", "a-r1-h1 a-r1-h2 a-r2-h3", "b-r3-h4 b-r3-h5 b-r4-h6"},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -106,7 +106,8 @@ func (in *input) includeLeader(m *kube.Membership, s *segments, leader v1alpha1.
 	zero := segmentName(segmentGroup, 0)
 	leader.Parent = zero
 	m.Group.Spec.SubGroups = append([]v1alpha1.SubGroup{
-		{Name: zero, Topology: s.topology}, leader,
+		{Name: zero, Topology: s.topology},
+		leader,
 		{Name: workersGroup, Parent: zero, MinMember: new(int32(first - 1))},
 	}, s.divide(segmentGroup, "", 1, size-first)...)
 	if segment > 0 {

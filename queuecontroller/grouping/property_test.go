@@ -71,7 +71,8 @@ func FuzzMembership(f *testing.F) {
 // usable checks what kube.Ledger relies on.
 func usable(t interface {
 	Errorf(string, ...any)
-}, m kube.Membership) {
+}, m kube.Membership,
+) {
 	if m.Waits != nil {
 		if m.Group != nil || strings.Contains(m.Waits.Message, "\n") || !strings.Contains(m.Waits.Message, "must") {
 			t.Errorf("%+v: a refusal must be one sentence that says what must be, and no gang", m)

@@ -87,9 +87,6 @@ func (s *Server) concerns(p podRef) bool {
 func keep(args nodeArgs, ok []string, failed map[string]explain.Reason) filterResult {
 	result := filterResult{FailedNodes: extenderv1.FailedNodesMap{}, FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{}}
 	for node, reason := range failed {
-		if len(ok) > 0 && reason.Code == kube.PlannedElsewhere {
-			continue // beside the planned node the others need no reason
-		}
 		if reason.Code == explain.WaitingForVictims || reason.Code == kube.NodeUnknown {
 			result.FailedNodes[node] = reason.Message
 		} else {

@@ -17,22 +17,21 @@ import (
 const filterBudget = 20 * time.Millisecond
 
 // Feasible sorts nodes into those where the pod may be bound now and the
-// others, each with its reason. A pod that no cycle has seen yet has one run
-// for it if that is quick; apart from this Feasible changes nothing.
+// others, each with its reason. Beside a node to be bound to, those that the plan
+// passed over are in neither: a thousand reasons that nobody reads. A pod that no
+// cycle has seen yet has one run for it if that is quick; apart from this Feasible
+// changes nothing.
 func (l *Ledger) Feasible(uid string, nodes []string) (ok []string, failed map[string]explain.Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	failed = make(map[string]explain.Reason, len(nodes))
+	failed = map[string]explain.Reason{}
 	e := l.pods[uid]
 	if e != nil && e.state == stateWaiting && e.seq > l.decided && l.lastDuration <= filterBudget && l.ownReason(e) == nil && !e.facts.deleting {
 		l.decide(cycle.Allocate)
 		l.note() // what is left for the other actions, and to write
 	}
 	everywhere, on := l.verdict(e, uid)
-	elsewhere := explain.Reason{Code: PlannedElsewhere}
-	if on != "" {
-		elsewhere.Message = "pod " + e.facts.ref.String() + " is planned on node " + on
-	}
+	var passedOver []string
 	for _, node := range nodes {
 		switch {
 		case everywhere != nil:
@@ -40,9 +39,15 @@ func (l *Ledger) Feasible(uid string, nodes []string) (ok []string, failed map[s
 		case !l.knows(node):
 			failed[node] = *nodeUnknown(node)
 		case on != "" && on != node:
-			failed[node] = elsewhere
+			passedOver = append(passedOver, node)
 		case on == "" || len(ok) == 0: // a node may be named twice
 			ok = append(ok, node)
+		}
+	}
+	if len(ok) == 0 && len(passedOver) > 0 {
+		elsewhere := explain.Reason{Code: PlannedElsewhere, Message: "pod " + e.facts.ref.String() + " is planned on node " + on}
+		for _, node := range passedOver {
+			failed[node] = elsewhere
 		}
 	}
 	return ok, failed

@@ -72,6 +72,9 @@ func (s *session) do(d *datadriven.TestData) (string, error) {
 		return s.everyWay(d.Input)
 	case "start":
 		p, err := start(s.machine.command("probe", "link"))
+		if err == nil {
+			p.tell("nvml 0") // it answers once it runs, with its context made
+		}
 		s.running[name] = p
 		return "", err
 	case "tell":

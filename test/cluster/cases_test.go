@@ -48,7 +48,7 @@ func TestR50RollingUpdate(t *testing.T) {
 	f := use(t, stack.A100("n1", 4))
 	f.gang("d", "team", 2)
 	f.deployment("d", 2, stack.Gang("d"))
-	f.eventuallyBound(20*time.Second, "d-", 2)
+	f.eventuallyRun(20*time.Second, map[string]int{"d-": 2})
 	_, err := f.Client.AppsV1().Deployments(metav1.NamespaceDefault).Patch(f.ctx, "d", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"template":{"metadata":{"labels":{"generation":"two"}}}}}`), metav1.PatchOptions{})
 	f.must(err)
@@ -78,16 +78,16 @@ func TestR50RollingUpdate(t *testing.T) {
 // one waiting; a gang whose PodGroup is deleted by hand keeps running.
 func TestR52ScaledToNothingAndBack(t *testing.T) {
 	f := use(t, stack.A100("n1", 2))
-	f.deployment("d", 1)
+	f.deployment("again", 1)
 	scale := func(n int) {
-		_, err := f.Client.AppsV1().Deployments(metav1.NamespaceDefault).Patch(f.ctx, "d", types.MergePatchType,
+		_, err := f.Client.AppsV1().Deployments(metav1.NamespaceDefault).Patch(f.ctx, "again", types.MergePatchType,
 			fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n), metav1.PatchOptions{})
 		f.must(err)
 	}
 	for round := range 6 {
 		f.eventually(10*time.Second, func() string {
-			if n := f.running("d-"); n != 1 {
-				return fmt.Sprintf("MUST: round %d: the pod runs within 10 s; %d run; %s", round, n, f.firstReason("d-"))
+			if n := f.running("again-"); n != 1 {
+				return fmt.Sprintf("MUST: round %d: the pod runs within 10 s; %d run; %s", round, n, f.firstReason("again-"))
 			}
 			return ""
 		})
@@ -95,7 +95,7 @@ func TestR52ScaledToNothingAndBack(t *testing.T) {
 		time.Sleep(time.Duration(round%3) * 300 * time.Millisecond)
 		scale(1)
 	}
-	f.eventuallyRun(20*time.Second, map[string]int{"d-": 1})
+	f.eventuallyRun(20*time.Second, map[string]int{"again-": 1})
 }
 
 // TestR52GroupDeletedByHand: running members are counted on, those that come

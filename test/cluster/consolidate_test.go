@@ -30,7 +30,7 @@ func (f fixture) halfFull(nodes int, start func(name string)) {
 		}
 	}
 	for i := range nodes - 1 {
-		f.must(pods.Delete(f.ctx, fmt.Sprintf("fillerjob%d", i), metav1.DeleteOptions{}))
+		f.must(pods.Delete(f.ctx, fmt.Sprintf("fillerjob%d", i), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 	}
 	f.eventually(10*time.Second, func() string {
 		on := map[string]int{}

@@ -48,12 +48,7 @@ func TestR50RollingUpdate(t *testing.T) {
 	f := use(t, stack.A100("n1", 4))
 	f.gang("d", "team", 2)
 	f.deployment("d", 2, stack.Gang("d"))
-	f.eventuallyRun(20*time.Second, map[string]int{"d-": 2})
-	_, err := f.Client.AppsV1().Deployments(metav1.NamespaceDefault).Patch(f.ctx, "d", types.StrategicMergePatchType,
-		[]byte(`{"spec":{"template":{"metadata":{"labels":{"generation":"two"}}}}}`), metav1.PatchOptions{})
-	f.must(err)
-	f.eventually(25*time.Second, func() string {
-		old, updated := 0, 0
+	running := func() (old, updated int) {
 		for name, p := range f.pods() {
 			switch {
 			case !strings.HasPrefix(name, "d-") || p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil:
@@ -63,6 +58,19 @@ func TestR50RollingUpdate(t *testing.T) {
 				old++
 			}
 		}
+		return old, updated
+	}
+	f.eventually(20*time.Second, func() string {
+		if old, _ := running(); old != 2 {
+			return fmt.Sprintf("%d of 2 pods run before the update; %s", old, f.firstReason("d-"))
+		}
+		return ""
+	})
+	_, err := f.Client.AppsV1().Deployments(metav1.NamespaceDefault).Patch(f.ctx, "d", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"template":{"metadata":{"labels":{"generation":"two"}}}}}`), metav1.PatchOptions{})
+	f.must(err)
+	f.eventually(25*time.Second, func() string {
+		old, updated := running()
 		if old+updated < 2 {
 			t.Fatalf("NEVER: %d old and %d new pods run, fewer than 2", old, updated)
 		}

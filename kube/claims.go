@@ -5,7 +5,6 @@ package kube
 
 import (
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,7 +17,6 @@ import (
 // overflow.
 const (
 	maxGPUs       = 1024
-	maxSpread     = 16
 	maxMemoryGiB  = 1 << 20
 	slicesPerGPU  = 100
 	milliPerSlice = 10
@@ -111,12 +109,7 @@ func gpuCount(pod *corev1.Pod) (int, error) {
 	if !ok {
 		return 0, nil
 	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > maxSpread || strconv.Itoa(n) != value {
-		return 0, fmt.Errorf("annotation %s is %q, must be a whole number from 1 to %d",
-			v1alpha1.AnnotationGPUCount, value, maxSpread)
-	}
-	return n, nil
+	return v1alpha1.ParseGPUCount(value)
 }
 
 // askOf returns what a container asks for, nil for no GPU.

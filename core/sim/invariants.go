@@ -157,22 +157,23 @@ func (w *world) gangViolations(plan *cycle.Plan) []string {
 		if !starts[wl] {
 			continue
 		}
-		running := map[string]int{}
+		present := map[string]int{}
 		for _, p := range wl.pods {
-			if scenario.Holds(p.state) && p.state != scenario.Pipelined && p.state != scenario.Releasing {
-				running[p.model.SubGroup]++
-				running[""] += min(len(p.model.SubGroup), 1)
+			// A member that ended well is not a missing one.
+			if p.state == scenario.Succeeded || scenario.Holds(p.state) && p.state != scenario.Pipelined && p.state != scenario.Releasing {
+				present[p.model.SubGroup]++
+				present[""] += min(len(p.model.SubGroup), 1)
 			}
 		}
-		if running[""] < wl.model.MinMember {
-			out = append(out, fmt.Sprintf("workload %s starts with %d of %d members", wl.spec.Name, running[""], wl.model.MinMember))
+		if present[""] < wl.model.MinMember {
+			out = append(out, fmt.Sprintf("workload %s starts with %d of %d members", wl.spec.Name, present[""], wl.model.MinMember))
 		}
 		if wl.model.MinSubGroup > 0 {
 			continue
 		}
 		for _, g := range wl.spec.SubGroups {
-			if running[g.Name] < g.MinMember && !w.optional(wl, g.Parent) {
-				out = append(out, fmt.Sprintf("workload %s starts with %d of %d members of sub-group %s", wl.spec.Name, running[g.Name], g.MinMember, g.Name))
+			if present[g.Name] < g.MinMember && !w.optional(wl, g.Parent) {
+				out = append(out, fmt.Sprintf("workload %s starts with %d of %d members of sub-group %s", wl.spec.Name, present[g.Name], g.MinMember, g.Name))
 			}
 		}
 	}

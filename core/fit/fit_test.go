@@ -123,6 +123,17 @@ func TestCheck(t *testing.T) {
 
 		{name: "isolation", pod: func(p *model.Pod) { p.MinIsolation = 2 }},
 		{name: "stronger isolation", pod: func(p *model.Pod) { p.MinIsolation = 3 }, want: "isolation"},
+		{
+			name: "a MIG instance has the strongest isolation on any node", node: func(n *model.Node) { n.Allocatable["mig-1g.5gb"] = 1 },
+			pod: func(p *model.Pod) { p.MinIsolation, p.Request["mig-1g.5gb"] = 3, 1 },
+		},
+		{
+			name: "a slice beside a MIG instance has not", node: func(n *model.Node) { n.Allocatable["mig-1g.5gb"] = 1 },
+			pod: func(p *model.Pod) {
+				claims(slice(100, 1))(p)
+				p.MinIsolation, p.Request["mig-1g.5gb"] = 3, 1
+			}, want: "isolation",
+		},
 		{name: "excluded", pod: func(p *model.Pod) { p.ExcludedNodes = []string{"n"} }, want: "refused by the scheduler"},
 
 		{name: "two whole GPUs", pod: claims(whole(2))},

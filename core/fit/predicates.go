@@ -78,7 +78,8 @@ func judge(s *model.Shape, n *model.Node) Verdict {
 		return SelectorMismatch
 	case !tolerated(s.Tolerations, n.Taints):
 		return Tainted
-	case n.Isolation < s.MinIsolation:
+	case n.Isolation < s.MinIsolation && (!s.MIG || len(s.Claims) > 0):
+		// MIG instances have the strongest level, whatever holds the node's GPUs.
 		return TooWeakIsolation
 	case slices.Contains(s.Excluded, n.Name):
 		return Excluded

@@ -223,7 +223,7 @@ func (c *Cluster) chargeQueues(p *LivePod, sign int) {
 func (c *Cluster) FreeMilli() (free int64) {
 	mig := make([]int64, len(c.nodeRes))
 	for name, i := range c.nodeRes {
-		mig[i] = MIGMilli(name)
+		mig[i] = c.migMilli(name)
 	}
 	for _, n := range c.nodeList {
 		if !n.Usable {

@@ -184,7 +184,7 @@ func (c *Cluster) settleTotal(n *LiveNode) {
 		if i, ok := c.treeIndex[name]; ok && i != AtGPU {
 			n.total[i] += q
 		}
-		n.total[AtGPU] += amount.Amount(MIGMilli(name) * int64(q))
+		n.total[AtGPU] += amount.Amount(c.migMilli(name) * int64(q))
 	}
 	for i := range n.GPUs {
 		if g := &n.GPUs[i]; g.Healthy {

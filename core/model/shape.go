@@ -167,7 +167,7 @@ func (c *Cluster) chargeBase(s *Shape) []amount.Amount {
 		if i, ok := c.treeIndex[name]; ok && i != AtGPU {
 			v[i] = q
 		}
-		v[AtGPU] += amount.Amount(MIGMilli(name) * int64(q))
+		v[AtGPU] += amount.Amount(c.migMilli(name) * int64(q))
 	}
 	if i, ok := c.treeIndex[ResourcePods]; ok {
 		v[i] = 1
@@ -225,23 +225,6 @@ func (c *Cluster) ChargeAt(s *Shape, n *LiveNode, held []GPUHold) []amount.Amoun
 // nodes.
 func (c *Cluster) ChargeVaries(s *Shape) bool {
 	return s.Memory || (c.treeModels && len(s.Claims) > 0)
-}
-
-// MIGMilli is what one instance of a MIG profile costs, in thousandths of a
-// GPU: its compute slices count as GPUs. Other resource names cost nothing.
-func MIGMilli(resource string) int64 {
-	profile, ok := strings.CutPrefix(resource, ResourceMIGPrefix)
-	if !ok {
-		return 0
-	}
-	var g int64
-	for _, r := range profile {
-		if r < '0' || r > '9' {
-			break
-		}
-		g = min(g*10+int64(r-'0'), 1000)
-	}
-	return g * 1000
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -336,6 +336,9 @@ type Settings struct {
 	// ReclaimRuntimeByQueue resolves reclaimMinRuntime by the victim's own
 	// queue; false uses the lowest common ancestor.
 	ReclaimRuntimeByQueue bool
+	// MIGSlicesAsGPUs charges each compute slice of a MIG instance as a whole GPU;
+	// else an instance costs its part of a card.
+	MIGSlicesAsGPUs bool
 	// StaleGrace in nanoseconds; negative never evicts stale gangs.
 	StaleGrace int64
 	// PreemptMinRuntime and ReclaimMinRuntime in nanoseconds hold where no

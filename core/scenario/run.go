@@ -59,16 +59,19 @@ type NodePlacement struct {
 
 // Settings of the cluster. What is absent keeps its default.
 type Settings struct {
-	UsageFactor              *MilliGPU `json:"usageFactor,omitempty"`
-	ReclaimMultiplier        *MilliGPU `json:"reclaimMultiplier,omitempty"`
-	MaxConsolidationVictims  *int      `json:"maxConsolidationVictims,omitempty"`
-	ReclaimMoves             *bool     `json:"reclaimMoves,omitempty"`
-	ReclaimRuntimeByQueue    *bool     `json:"reclaimRuntimeByQueue,omitempty"`
-	StaleGraceSeconds        *Seconds  `json:"staleGraceSeconds,omitempty"`
-	PreemptMinRuntimeSeconds *Seconds  `json:"preemptMinRuntimeSeconds,omitempty"`
-	ReclaimMinRuntimeSeconds *Seconds  `json:"reclaimMinRuntimeSeconds,omitempty"`
-	StepLimit                int       `json:"stepLimit,omitempty"`
-	Seed                     uint64    `json:"seed,omitempty"`
+	UsageFactor             *MilliGPU `json:"usageFactor,omitempty"`
+	ReclaimMultiplier       *MilliGPU `json:"reclaimMultiplier,omitempty"`
+	MaxConsolidationVictims *int      `json:"maxConsolidationVictims,omitempty"`
+	ReclaimMoves            *bool     `json:"reclaimMoves,omitempty"`
+	ReclaimRuntimeByQueue   *bool     `json:"reclaimRuntimeByQueue,omitempty"`
+	// MIGSlicesAsGPUs charges each compute slice of a MIG instance as a whole GPU;
+	// absent is true. False charges its part of a card, as a cluster does.
+	MIGSlicesAsGPUs          *bool    `json:"migSlicesAsGpus,omitempty"`
+	StaleGraceSeconds        *Seconds `json:"staleGraceSeconds,omitempty"`
+	PreemptMinRuntimeSeconds *Seconds `json:"preemptMinRuntimeSeconds,omitempty"`
+	ReclaimMinRuntimeSeconds *Seconds `json:"reclaimMinRuntimeSeconds,omitempty"`
+	StepLimit                int      `json:"stepLimit,omitempty"`
+	Seed                     uint64   `json:"seed,omitempty"`
 }
 
 // Timeline runs the cluster in simulated time from second 0: a cycle runs

@@ -266,10 +266,12 @@ func requestOf(w *scenario.Workload, p *scenario.Pod) *scenario.Request {
 }
 
 // toSettings gives the scenario format's defaults, which differ from those of
-// an installation in the cap on moves: none.
+// an installation: no cap on moves, and MIG instances cost as in the scheduler that
+// the format describes.
 func toSettings(s *scenario.Scenario) model.Settings {
 	out := model.DefaultSettings()
 	out.MaxConsolidationVictims = -1
+	out.MIGSlicesAsGPUs = true
 	if r := s.Rounds; r != nil {
 		if r.Mode == scenario.ModeFull {
 			out.StaleGrace = 0
@@ -288,6 +290,7 @@ func toSettings(s *scenario.Scenario) model.Settings {
 		out.ReclaimMultiplier = int64(or(x.ReclaimMultiplier, scenario.MilliGPU(out.ReclaimMultiplier)))
 		out.MaxConsolidationVictims = or(x.MaxConsolidationVictims, out.MaxConsolidationVictims)
 		out.ReclaimMoves = or(x.ReclaimMoves, out.ReclaimMoves)
+		out.MIGSlicesAsGPUs = or(x.MIGSlicesAsGPUs, out.MIGSlicesAsGPUs)
 		out.ReclaimRuntimeByQueue = or(x.ReclaimRuntimeByQueue, out.ReclaimRuntimeByQueue)
 		out.StaleGrace = int64(or(x.StaleGraceSeconds, scenario.Seconds(out.StaleGrace)))
 		out.PreemptMinRuntime = int64(or(x.PreemptMinRuntimeSeconds, scenario.Seconds(out.PreemptMinRuntime)))

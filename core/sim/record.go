@@ -96,6 +96,7 @@ func recordSettings(m model.Settings) *scenario.Settings {
 		MaxConsolidationVictims:  new(m.MaxConsolidationVictims),
 		ReclaimMoves:             new(m.ReclaimMoves),
 		ReclaimRuntimeByQueue:    new(m.ReclaimRuntimeByQueue),
+		MIGSlicesAsGPUs:          new(m.MIGSlicesAsGPUs),
 		StaleGraceSeconds:        new(scenario.Seconds(m.StaleGrace)),
 		PreemptMinRuntimeSeconds: new(scenario.Seconds(m.PreemptMinRuntime)),
 		ReclaimMinRuntimeSeconds: new(scenario.Seconds(m.ReclaimMinRuntime)),

@@ -27,6 +27,10 @@ type Profile struct {
 	DriverVersion string `json:"driverVersion,omitempty"`
 	// GPUs in index order.
 	GPUs []ProfileGPU `json:"gpus"`
+	// ProcessesFile is the absolute path of a file that lists what uses the GPUs, in
+	// YAML (see ParseProcesses). It is read at each look, so that it may change; while
+	// it is missing, nothing uses them.
+	ProcessesFile string `json:"processesFile,omitempty"`
 }
 
 // ProfileGPU is one card, or several equal ones.
@@ -114,6 +118,9 @@ func ParseProfile(raw []byte) (Profile, error) {
 	}
 	if err := yaml.UnmarshalStrict(raw, &p); err != nil {
 		return p, fmt.Errorf("it is not the expected YAML: %w", err)
+	}
+	if p.ProcessesFile != "" && !path.IsAbs(p.ProcessesFile) {
+		return p, fmt.Errorf("field processesFile is %q, must be an absolute path", p.ProcessesFile)
 	}
 	total := 0
 	for i := range p.GPUs {

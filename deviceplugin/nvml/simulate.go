@@ -56,6 +56,9 @@ func Simulate(p Profile, seed string) (*Simulation, error) {
 			next++
 		}
 	}
+	if p.ProcessesFile != "" {
+		s.readProcesses(p.ProcessesFile)
+	}
 	s.install(srv)
 	s.Library, err = start(srv, "the simulation", true)
 	return s, err

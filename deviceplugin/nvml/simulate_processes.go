@@ -33,6 +33,20 @@ type SimulatedProcess struct {
 type simulatedProcesses struct {
 	entries []SimulatedProcess
 	refusal nvml.Return // SUCCESS unless the driver lists nothing
+	// fromFile reads the entries of the profile's file; nil where there is none.
+	fromFile func() ([]SimulatedProcess, error)
+}
+
+// all lists what uses the card; an error means that the driver does not tell.
+func (p simulatedProcesses) all() ([]SimulatedProcess, nvml.Return) {
+	if p.fromFile == nil || p.refusal != nvml.SUCCESS {
+		return p.entries, p.refusal
+	}
+	more, err := p.fromFile()
+	if err != nil {
+		return nil, nvml.ERROR_UNKNOWN
+	}
+	return slices.Concat(p.entries, more), nvml.SUCCESS
 }
 
 // SetProcesses replaces what uses the card at the index.
@@ -57,7 +71,8 @@ func (s *Simulation) usedBy(c *simulatedCard) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum, seen := uint64(0), map[uint32]bool{}
-	for _, p := range c.processes.entries {
+	entries, _ := c.processes.all()
+	for _, p := range entries {
 		if !seen[p.PID] {
 			sum += p.UsedMiB << 20
 		}
@@ -97,7 +112,8 @@ func (s *Simulation) list(c *simulatedCard, l ListedIn) ([]nvml.ProcessInfo, nvm
 	}
 	const wholeCard = 0xFFFFFFFF
 	var out []nvml.ProcessInfo
-	for _, p := range c.processes.entries {
+	entries, ret := c.processes.all()
+	for _, p := range entries {
 		if !slices.Contains(p.In, l) && (len(p.In) > 0 || l != Compute) {
 			continue
 		}
@@ -107,5 +123,5 @@ func (s *Simulation) list(c *simulatedCard, l ListedIn) ([]nvml.ProcessInfo, nvm
 		}
 		out = append(out, nvml.ProcessInfo{Pid: p.PID, UsedGpuMemory: used, GpuInstanceId: wholeCard, ComputeInstanceId: wholeCard})
 	}
-	return out, c.processes.refusal
+	return out, ret
 }

@@ -113,6 +113,31 @@ func TestMemoryAndLaunchEntryPointsAreDecided(t *testing.T) {
 	t.Logf("%d of %d are hooked, the others pass for a stated reason", hooked, len(relevant))
 }
 
+// TestEveryMemoryHookIsCalled: whatever takes, gives or tells memory is called by a
+// program of the tests, on the stand-in driver.
+func TestEveryMemoryHookIsCalled(t *testing.T) {
+	files, err := filepath.Glob("testprog/*.c")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no programs", err)
+	}
+	var code strings.Builder
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(raw)
+	}
+	for _, e := range entries(t) {
+		if e.kind != "HOOK" && e.kind != "HOOK_STREAM" || slices.Contains([]string{"launch", "settle", "resolve"}, e.class) {
+			continue
+		}
+		if !regexp.MustCompile(`\bf?\.?` + e.symbol + `\(`).MatchString(code.String()) {
+			t.Errorf("no program calls %s", e.symbol)
+		}
+	}
+}
+
 var exportLine = regexp.MustCompile(`(?m) [TtDdBbiI] (\S+)$`)
 
 func exports(t *testing.T, library string) []string {

@@ -59,6 +59,7 @@ func importCUDA(ctx context.Context, dir string) error {
 		image.File{Path: "/bin/probe", Source: filepath.Join(dir, "probe")},
 		image.File{Path: libraries + "libcuda.so.1", Source: filepath.Join(dir, "standin/libcuda.so.1")},
 		image.File{Path: libraries + "libnvidia-ml.so.1", Source: filepath.Join(dir, "standin/libnvidia-ml.so.1")},
+		image.File{Path: libraries + "deepbind.so", Source: filepath.Join(dir, "deepbind.so")},
 		image.File{Path: "/tmp/"})
 	for _, program := range []string{"probe", "libfairslice.so"} {
 		out, err := exec.CommandContext(ctx, "ldd", filepath.Join(dir, program)).Output()

@@ -81,13 +81,34 @@
 	X(cuLaunchKernel, (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, CUstream, void **, void **)) \
 	X(cuLaunchCooperativeKernel, (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, CUstream, void **)) \
 	X(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))                 \
-	X(cuLaunchGridAsync, (CUfunction, int, int, CUstream))
+	X(cuLaunchGridAsync, (CUfunction, int, int, CUstream))                                      \
+	OTHER_FORMS(X)
 
-// Forms of API 2.0, and functions of NVML: linked only.
-CUresult cuMemAlloc(CUdeviceptr_v1 *, unsigned int);
-CUresult cuMemFree(CUdeviceptr_v1);
-CUresult cuMemGetInfo(unsigned int *, unsigned int *);
-CUresult cuDeviceTotalMem(unsigned int *, CUdevice);
+// Forms of API 2.0, and of other CUDA versions.
+#define OTHER_FORMS(X)                                                                              \
+	X(cuMemAlloc, (CUdeviceptr_v1 *, unsigned int))                                             \
+	X(cuMemFree, (CUdeviceptr_v1))                                                              \
+	X(cuMemAllocPitch, (CUdeviceptr_v1 *, unsigned int *, unsigned int, unsigned int, unsigned int)) \
+	X(cuMemGetInfo, (unsigned int *, unsigned int *))                                           \
+	X(cuDeviceTotalMem, (unsigned int *, CUdevice))                                             \
+	X(cuArrayCreate, (CUarray *, const CUDA_ARRAY_DESCRIPTOR_v1 *))                             \
+	X(cuArray3DCreate, (CUarray *, const CUDA_ARRAY3D_DESCRIPTOR_v1 *))                         \
+	X(cuMemGetDefaultMemPool, (CUmemoryPool *, CUmemLocation *, int))                           \
+	X(cuDeviceGetMemPool, (CUmemoryPool *, CUdevice))                                           \
+	X(cuMulticastBindMem_v2, (CUmemGenericAllocationHandle, CUdevice, size_t, CUmemGenericAllocationHandle, size_t, size_t, unsigned long long)) \
+	X(cuMulticastBindAddr_v2, (CUmemGenericAllocationHandle, CUdevice, size_t, CUdeviceptr, size_t, unsigned long long)) \
+	X(cuGraphAddNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraphNodeParams *)) \
+	X(cuGraphAddNode_v3, (CUgraphNode *, CUgraph, const CUgraphNode *, const void *, size_t, CUgraphNodeParams *)) \
+	X(cuGraphInstantiate, (CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t))              \
+	X(cuGraphInstantiate_v2, (CUgraphExec *, CUgraph, CUgraphNode *, char *, size_t))           \
+	X(cuCtxCreate, (CUcontext *, unsigned int, CUdevice))                                       \
+	X(cuCtxCreate_v3, (CUcontext *, void *, int, unsigned int, CUdevice))                       \
+	X(cuCtxCreate_v4, (CUcontext *, void *, unsigned int, CUdevice))                            \
+	X(cuCtxDestroy, (CUcontext))                                                                \
+	X(cuDevicePrimaryCtxRelease, (CUdevice))                                                    \
+	X(cuDevicePrimaryCtxReset, (CUdevice))
+
+// Linked only.
 CUresult cuGetExportTable(const void **, const CUuuid *);
 CUresult cuGetProcAddress_v2(const char *, void **, int, uint64_t, int *);
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int, nvmlDevice_t *);

@@ -16,6 +16,7 @@ struct outcome {
 };
 CUresult run_command(int argc, char **argv, struct outcome *o);
 CUresult run_memory(int argc, char **argv, struct outcome *o, bool *known);
+CUresult run_forms(int argc, char **argv, struct outcome *o, bool *known);
 CUresult run_other(int argc, char **argv, struct outcome *o, bool *known);
 void name_set(const char *name, uint64_t value);
 uint64_t number(const char *text);

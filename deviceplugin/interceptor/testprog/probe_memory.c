@@ -16,11 +16,7 @@ static CUresult linear(int argc, char **argv, struct outcome *o, bool *known)
 	size_t pitch;
 	if (IS("alloc"))
 		r = f.cuMemAlloc_v2(&p, NUM(1));
-	else if (IS("alloc1")) {
-		CUdeviceptr_v1 q = 0;
-		r = cuMemAlloc(&q, (unsigned int)NUM(1));
-		p = q;
-	} else if (IS("pitch"))
+	else if (IS("pitch"))
 		r = f.cuMemAllocPitch_v2(&p, &pitch, NUM(1), NUM(2), 4);
 	else if (IS("managed"))
 		r = f.cuMemAllocManaged(&p, NUM(1), 1);
@@ -29,8 +25,6 @@ static CUresult linear(int argc, char **argv, struct outcome *o, bool *known)
 		r = f.cuMemHostAlloc(&h, NUM(1), 0);
 	} else if (IS("free"))
 		return f.cuMemFree_v2(NUM(1));
-	else if (IS("free1"))
-		return cuMemFree((CUdeviceptr_v1)NUM(1));
 	else if (IS("alloc-null"))
 		return f.cuMemAlloc_v2(NULL, NUM(1));
 	else {

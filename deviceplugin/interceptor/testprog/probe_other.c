@@ -165,11 +165,7 @@ static CUresult queries(int argc, char **argv, struct outcome *o, bool *known)
 		return f.cuMemGetInfo_v2(NULL, NULL);
 	else if (IS("info-half"))
 		return f.cuMemGetInfo_v2(&free_, NULL);
-	else if (IS("info1")) {
-		unsigned int a = 0, b = 0;
-		r = cuMemGetInfo(&a, &b);
-		snprintf(o->text, sizeof o->text, "free %s total %s", size_text(a), size_text(b));
-	} else if (IS("total")) {
+	else if (IS("total")) {
 		r = f.cuDeviceTotalMem_v2(&total, (int)NUM(1));
 		if (r == CUDA_SUCCESS)
 			snprintf(o->text, sizeof o->text, "%s", size_text(total));
@@ -310,6 +306,9 @@ CUresult run_command(int argc, char **argv, struct outcome *o)
 {
 	bool known;
 	CUresult r = run_memory(argc, argv, o, &known);
+	if (known)
+		return r;
+	r = run_forms(argc, argv, o, &known);
 	if (known)
 		return r;
 	r = run_other(argc, argv, o, &known);

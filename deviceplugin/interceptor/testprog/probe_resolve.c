@@ -22,6 +22,28 @@ static void *by_dlsym(const char *name) { return other_dlsym(cuda, name); }
 static void *by_next(const char *name) { return dlsym(RTLD_NEXT, name); }
 static void *by_deepbind(const char *name) { return other(name); }
 
+// version_of is the version to ask for where a name's parameters depend on it, so
+// that the answer has the form that we call.
+static int version_of(const char *name)
+{
+	static const struct {
+		const char *name;
+		int version;
+	} of[] = {
+		{"cuMemAlloc", 2000}, {"cuMemFree", 2000}, {"cuMemAllocPitch", 2000}, {"cuMemGetInfo", 2000}, {"cuDeviceTotalMem", 2000},
+		{"cuArrayCreate", 2000}, {"cuArray3DCreate", 2000}, {"cuCtxCreate", 2000}, {"cuCtxDestroy", 2000},
+		{"cuCtxCreate_v2", 4000}, {"cuCtxCreate_v3", 11040}, {"cuCtxCreate_v4", 12050},
+		{"cuDevicePrimaryCtxRelease", 7000}, {"cuDevicePrimaryCtxReset", 7000}, {"cuDeviceGetUuid", 9020}, {"cuCtxSynchronize", 12050},
+		{"cuGraphAddNode", 12020}, {"cuGraphAddNode_v2", 12030}, {"cuGraphAddNode_v3", 13040},
+		{"cuGraphInstantiate", 10000}, {"cuGraphInstantiate_v2", 11000},
+		{"cuMulticastBindMem", 12050}, {"cuMulticastBindAddr", 12050}, {"cuMulticastBindMem_v2", 13010}, {"cuMulticastBindAddr_v2", 13010},
+	};
+	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+		if (strcmp(of[i].name, name) == 0)
+			return of[i].version;
+	return version;
+}
+
 static void *by_proc(const char *name)
 {
 	static CUresult (*get)(const char *, void **, int, uint64_t, int *);
@@ -33,10 +55,7 @@ static void *by_proc(const char *name)
 	size_t n = strlen(base);
 	if (n > 3 && base[n - 3] == '_' && base[n - 2] == 'v')
 		base[n - 3] = 0;
-	// These take their parameters from a version; ask for the form that we call.
-	int ask = strcmp(name, "cuCtxCreate_v2") == 0 ? 4000 : strcmp(name, "cuGraphAddNode_v2") == 0 ? 12030 :
-		  strcmp(name, "cuCtxSynchronize") == 0 || strncmp(name, "cuMulticastBind", 15) == 0 ? 12050 :
-		  strcmp(name, "cuDeviceGetUuid") == 0 ? 9020 : version;
+	int ask = version_of(name);
 	int status = 0;
 	return get(base, &p, ask, flags, &status) == CUDA_SUCCESS ? p : dlsym(cuda, name);
 }

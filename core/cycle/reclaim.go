@@ -28,9 +28,13 @@ func (d *decider) reclaim() {
 			d.noteShare(j)
 			return forbidden
 		}
-		permission.Restart(claim)
-		s := d.reclaimSearch(j, accounts.tree, permission)
-		if !s.run() {
+		s := d.reclaimSearch(j, accounts.tree, permission, claim, true)
+		found := s.run()
+		if !found && s.lopsided {
+			s = d.reclaimSearch(j, accounts.tree, permission, claim, false)
+			found = s.run()
+		}
+		if !found {
 			d.noteBlocked(s)
 			return lost
 		}
@@ -72,7 +76,10 @@ func (d *decider) shareReason(j *job, old *explain.Reason) *explain.Reason {
 	return old
 }
 
-func (d *decider) reclaimSearch(j *job, accounts *model.QueueTree, permission *reclaim.Permission) *search {
+// reclaimSearch looks for victims in other queues; with spareModest, not in those
+// that keep to their share while a sibling does not (R12).
+func (d *decider) reclaimSearch(j *job, accounts *model.QueueTree, permission *reclaim.Permission, claim reclaim.Claim, spareModest bool) *search {
+	permission.Restart(claim)
 	s := &search{d: d, j: j, rule: RuleReclaim, moves: d.settings.ReclaimMoves}
 	leaf := j.w.Queue
 	judge := func(w *model.LiveWorkload) mercy { return d.reclaimMercy(leaf, w) }
@@ -83,7 +90,13 @@ func (d *decider) reclaimSearch(j *job, accounts *model.QueueTree, permission *r
 			permission.Reset()
 		}
 		for i, u := range units {
-			if _, ok := permission.Take(u.w.Queue, d.cost(u.pods)); !ok {
+			cost := d.cost(u.pods)
+			if spareModest && !permission.SparesModest(u.w.Queue, cost) {
+				s.lopsided = true
+				d.giveBack(permission, units[:i])
+				return false
+			}
+			if _, ok := permission.Take(u.w.Queue, cost); !ok {
 				d.giveBack(permission, units[:i])
 				return false
 			}

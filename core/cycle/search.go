@@ -46,6 +46,7 @@ type search struct {
 	again    []*unit // the last that helped, which may help on another node
 	blocked  string  // disruption budget that forbade something
 	refused  bool    // the last attempt found room and was not approved
+	lopsided bool    // an attempt was not approved for rule R12 alone
 }
 
 // defaultSteps bounds the attempts of one search.

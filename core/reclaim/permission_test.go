@@ -352,6 +352,42 @@ func TestQuotaOfThoseWhoWaitIsSpared(t *testing.T) {
 	}
 }
 
+// R12: whoever keeps to its share loses nothing beside one that does not.
+func TestModestQueuesAreSpared(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		modest, greedy amount.Amount // allocated, of a share of 4 each
+		lost           amount.Amount // by greedy before
+		victim         string
+		want           bool
+	}{
+		{"beside a greedy sibling", 4, 7, 0, "modest", false},
+		{"below its share", 3, 8, 0, "modest", false},
+		{"greedy itself", 4, 7, 0, "greedy", true},
+		{"greedy gave what was too much", 4, 7, 3, "modest", true},
+		{"greedy gave too little", 4, 7, 2, "modest", false},
+		{"both over their shares", 5, 6, 0, "modest", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tree := accounts(
+				account{name: "us", share: 8, quota: 8},
+				account{name: "them", allocated: c.modest + c.greedy, share: 8},
+				account{name: "modest", parent: "them", allocated: c.modest, share: 4},
+				account{name: "greedy", parent: "them", allocated: c.greedy, share: 4},
+			)
+			p := NewPermission(tree, Claim{Queue: 0, Need: gpus(3), Preemptible: true}, 1000)
+			if c.lost > 0 {
+				if _, ok := p.Take(at(t, tree, "greedy"), gpus(c.lost)); !ok {
+					t.Fatal("greedy is over its share and gives nothing")
+				}
+			}
+			if got := p.SparesModest(at(t, tree, c.victim), gpus(1)); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestStrategyIsNamed(t *testing.T) {
 	tree := accounts(account{name: "us", share: 4, quota: 4}, account{name: "over", allocated: 6, share: 4}, account{name: "quota", allocated: 6, share: 6, quota: 2})
 	p := NewPermission(tree, Claim{Queue: 0, Need: gpus(2), Preemptible: true}, 1000)

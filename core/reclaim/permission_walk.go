@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fairslice/fairslice/core/amount"
+	"github.com/fairslice/fairslice/core/fairshare"
 	"github.com/fairslice/fairslice/core/model"
 	"github.com/fairslice/fairslice/core/order"
 )
@@ -197,6 +198,35 @@ func (p *Permission) SparesQuota() bool {
 		}
 	}
 	return true
+}
+
+// SparesModest is rule R12, to be asked before a unit is taken: on the victim's
+// side of the levelled pair, a queue that holds no more than its fair share loses
+// nothing while a sibling still holds more than its own. The claimant is entitled
+// to the room all the same (R4 to R6 look at the levelled pair only), but the modest
+// queue would take its loss back from that sibling: one eviction more than needed.
+func (p *Permission) SparesModest(victim int, unit amount.Vector) bool {
+	_, levelled := Levelled(p.t, p.claim.Queue, victim)
+	for q := victim; q != levelled; q = p.t.Queues[q].Parent {
+		for r := range p.t.Resources {
+			if amount.At(unit, r) > 0 && order.Counts(r, p.claim.Need) && p.holds(q, r) <= p.t.Queues[q].FairShare[r] && p.siblingOver(q, r) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// siblingOver says whether a sibling of queue q holds more of resource r than it may.
+func (p *Permission) siblingOver(q, r int) bool {
+	return slices.ContainsFunc(p.t.Queues[p.t.Queues[q].Parent].Children, func(s int) bool {
+		return s != q && p.holds(s, r) > fairshare.Allocatable(&p.t.Queues[s], r)
+	})
+}
+
+// holds is what queue q still holds of resource r.
+func (p *Permission) holds(q, r int) amount.Amount {
+	return p.t.Queues[q].Allocated[r].Sub(p.lostBy(q)[r])
 }
 
 // left sets p.remaining to what queue q still holds.

@@ -81,6 +81,43 @@ func TestReclaimToFairShare(t *testing.T) {
 	f.consistent()
 }
 
+// TestReclaimOverThreeLevels: a team takes back what is its company's, from the
+// team that borrows, not from its neighbour that keeps to its quota.
+func TestReclaimOverThreeLevels(t *testing.T) {
+	f := use(t, stack.A100("n0", 8), stack.A100("n1", 8))
+	for _, q := range []struct {
+		name, parent string
+		quota        int
+	}{
+		{"x", "", 8},
+		{"x-dept", "x", 8},
+		{"x-greedy", "x-dept", 4},
+		{"x-modest", "x-dept", 4},
+		{"y", "", 8},
+		{"y-dept", "y", 8},
+		{"y-team", "y-dept", 8},
+	} {
+		spec := map[string]any{"quota": gpus(q.quota)}
+		if q.parent != "" {
+			spec["parent"] = q.parent
+		}
+		f.queue(q.name, spec)
+	}
+	seen := f.evictions()
+	f.replicas("modest", 4, stack.Queue("x-modest"), stack.Whole(1))
+	f.eventuallyRun(20*time.Second, map[string]int{"modest-": 4})
+	f.replicas("greedy", 12, stack.Queue("x-greedy"), stack.Whole(1))
+	f.eventuallyRun(20*time.Second, map[string]int{"greedy-": 12})
+	f.replicas("yours", 5, stack.Queue("y-team"), stack.Whole(1))
+	f.eventuallyRun(30*time.Second, map[string]int{"modest-": 4, "greedy-": 7, "yours-": 5})
+	seen.want(map[string]int{"greedy": 5})
+	f.create(stack.Pod("gang-of-one", stack.Queue("y-team"), stack.Whole(3)))
+	f.eventuallyRun(30*time.Second, map[string]int{"modest-": 4, "greedy-": 4, "yours-": 5, "gang-of-one": 1})
+	f.cycles(10)
+	seen.want(map[string]int{"greedy": 8})
+	f.consistent()
+}
+
 // slowVictims is report R29: a claimant of four GPUs needs two victims, of which
 // one ends after a second and the other after slow.
 func slowVictims(t *testing.T, slow time.Duration) (fixture, *observer) {

@@ -19,7 +19,7 @@ IMAGE_TOOL ?= $(shell command -v docker || command -v podman || command -v build
 # say TEXT: what comes next and how long it takes on two cores.
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help build interceptor test race fuzz e2e demo bench packing lint generate verify images clean prerequisites root
+.PHONY: help build interceptor test explore race fuzz e2e demo bench packing lint generate verify images clean prerequisites root
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,23 +33,29 @@ interceptor: prerequisites ## the library that holds containers to their GPU mem
 	@mkdir -p bin
 	$(MAKE) -C deviceplugin/interceptor library OUT=$(CURDIR)/bin
 
-# CASES of each property test; the packages that have some.
+# CASES of each property test, drawn from SEED (0: another one each time), so that
+# a run says the same twice; and the packages that have some.
 CASES ?= 1000
+SEED ?= 1
 PROPERTY_TESTS = $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
 
 test: prerequisites ## unit tests, property tests, and the suites on a real control plane (no root, no GPU)
 	$(call say,fetching or building etcd and Kubernetes (about 10 min the first time, then nothing))
 	go run ./test/bed/cmd/bed-tools etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok controller-gen >/dev/null
 	$(call say,running the property tests with $(CASES) cases each (about 2 min))
-	go test -timeout 30m $(TESTFLAGS) $(PROPERTY_TESTS) -rapid.checks=$(CASES)
+	go test -timeout 30m $(TESTFLAGS) $(PROPERTY_TESTS) -rapid.checks=$(CASES) -rapid.seed=$(SEED)
 	$(call say,proving under the race detector on 1 and 2 cores that plans ignore the order of the input (about 1 min))
-	go test -race -cpu 1,2 -run TestPlanIgnoresTheOrderOfTheInput -timeout 30m $(TESTFLAGS) ./core/cycle -rapid.checks=$(CASES)
+	go test -race -cpu 1,2 -run TestPlanIgnoresTheOrderOfTheInput -timeout 30m $(TESTFLAGS) ./core/cycle -rapid.checks=$(CASES) -rapid.seed=$(SEED)
 	$(call say,running all other tests that need neither root nor a GPU (about 10 min))
 	go test -timeout 30m $(TESTFLAGS) $$(go list ./... | grep -vxF "$$(go list $(PROPERTY_TESTS))")
 
 race: prerequisites ## tests of the concurrent parts and of determinism under the race detector
 	$(call say,running tests with the race detector (about 5 min))
 	go test -race -timeout 30m $(TESTFLAGS) ./core/... ./kube/... ./extender/... ./queuecontroller/... ./deviceplugin/...
+
+explore: ## the property tests with 20,000 cases that nobody has seen yet
+	$(call say,running the property tests with 20000 new cases each (about 20 min))
+	go test -timeout 2h $(TESTFLAGS) $(PROPERTY_TESTS) -rapid.checks=20000
 
 FUZZTIME ?= 20s
 fuzz: prerequisites ## every fuzz test for FUZZTIME (20s)

@@ -5,6 +5,7 @@ package kube
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/model"
@@ -63,7 +64,11 @@ func decodeAssignment(f *podFacts) ([]model.HeldGPU, error) {
 	}
 	given := make(map[string]v1alpha1.ContainerAssignment, len(a.Containers))
 	for _, c := range a.Containers {
-		given[c.Name] = c
+		// A container may hold MIG instances beside; those are counted by request.
+		asked := slices.ContainsFunc(f.parts, func(p part) bool { return p.container == c.Name && p.resource == c.Resource })
+		if _, set := given[c.Name]; !set || asked {
+			given[c.Name] = c
+		}
 	}
 	tallies := make([]tally, len(f.pod.Claims))
 	for _, p := range f.parts {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/core/amount"
 	"github.com/fairslice/fairslice/core/model"
 )
 
@@ -53,6 +54,9 @@ func (c *Config) nodeFactsOf(n *corev1.Node) nodeFacts {
 	}
 	f.identified = true
 	f.node.GPUs = c.inventoriedGPUs(n, inventory)
+	// The inventory tells cards and instances apart, GPU by GPU.
+	f.node.MIGStrategy = ""
+	c.trimInstances(f.node.Allocatable, inventory)
 	return f
 }
 
@@ -87,6 +91,9 @@ func (c *Config) inventoriedGPUs(n *corev1.Node, inventory v1alpha1.Inventory) [
 	}
 	gpus := make([]model.GPU, 0, len(inventory.GPUs))
 	for _, g := range inventory.GPUs {
+		if c.isCounted(g) {
+			continue
+		}
 		gpus = append(gpus, model.GPU{
 			ID:         g.UUID,
 			Model:      g.Model,
@@ -98,6 +105,37 @@ func (c *Config) inventoriedGPUs(n *corev1.Node, inventory v1alpha1.Inventory) [
 		})
 	}
 	return gpus
+}
+
+// isCounted is true for a MIG instance that is asked for by its profile: one is as
+// good as another, so they are counted, as any extended resource.
+func (c *Config) isCounted(g v1alpha1.InventoryGPU) bool {
+	return g.MIG != "" && !slices.ContainsFunc(g.Resources, func(r string) bool { return c.isGPU(corev1.ResourceName(r)) })
+}
+
+// trimInstances lowers the counted MIG instances to those that are healthy: the
+// kubelet's count follows the device plugin's some seconds later.
+func (c *Config) trimInstances(allocatable model.Quantities, inventory v1alpha1.Inventory) {
+	healthy := map[string]amount.Amount{}
+	for _, g := range inventory.GPUs {
+		for _, r := range g.Resources {
+			if _, isMIG := c.isMIG(r); !isMIG {
+				continue
+			}
+			name := c.ResourceName(r)
+			if _, seen := healthy[name]; !seen {
+				healthy[name] = 0
+			}
+			if g.Healthy {
+				healthy[name]++
+			}
+		}
+	}
+	for name, n := range healthy {
+		if offered, ok := allocatable[name]; ok {
+			allocatable[name] = min(offered, n)
+		}
+	}
 }
 
 // countedGPUs stands for the whole GPUs of a node without our device plugin:

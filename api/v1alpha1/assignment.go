@@ -28,8 +28,8 @@ type Assignment struct {
 	Containers []ContainerAssignment `json:"containers"`
 }
 
-// ContainerAssignment is one container's part, by container name: positions
-// shift when a sidecar is injected.
+// ContainerAssignment is one container's part of one resource, by container name:
+// positions shift when a sidecar is injected.
 type ContainerAssignment struct {
 	Name     string        `json:"name"`
 	Resource string        `json:"resource"`
@@ -38,7 +38,7 @@ type ContainerAssignment struct {
 
 // AssignedGPU is what a container holds of one GPU.
 type AssignedGPU struct {
-	// UUID as NVML reports it. Empty on a node without our device plugin,
+	// UUID of the GPU or MIG instance as NVML reports it. Empty on a node without our device plugin,
 	// where the kubelet alone knows which whole GPU it hands out.
 	UUID string `json:"uuid,omitempty"`
 	// Units of the container's resource on this GPU, equal to the number of
@@ -83,15 +83,19 @@ func (a Assignment) Validate() error {
 	if a.Node == "" {
 		return fmt.Errorf("field node is empty, must be the node's name")
 	}
-	seen := make(map[string]bool, len(a.Containers))
+	type part struct{ container, resource string }
+	seen := make(map[part]bool, len(a.Containers))
 	for i, c := range a.Containers {
-		if c.Name == "" || seen[c.Name] {
-			return fmt.Errorf("field containers[%d].name is %q, must be set and unique", i, c.Name)
-		}
-		seen[c.Name] = true
-		if c.Resource == "" {
+		this := part{c.Name, c.Resource}
+		switch {
+		case c.Name == "":
+			return fmt.Errorf("field containers[%d].name is empty, must be a container's name", i)
+		case c.Resource == "":
 			return fmt.Errorf("field containers[%d].resource is empty, must be a resource name", i)
+		case seen[this]:
+			return fmt.Errorf("field containers[%d] names container %q with resource %q again, must name them once", i, c.Name, c.Resource)
 		}
+		seen[this] = true
 		for j, g := range c.GPUs {
 			if g.Units <= 0 || g.MilliGPU < 0 || g.MilliGPU > 1000 || g.MemoryMiB < 0 {
 				return fmt.Errorf("field containers[%d].gpus[%d] must have units above 0, milliGPU from 0 to 1000 and memoryMiB of 0 or more", i, j)

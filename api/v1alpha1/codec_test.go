@@ -59,8 +59,8 @@ func TestAssignmentRefusals(t *testing.T) {
 	}{
 		{"no UID", func(a *Assignment) { a.PodUID = "" }, "field uid is empty, must be the pod's UID"},
 		{"no node", func(a *Assignment) { a.Node = "" }, "field node is empty, must be the node's name"},
-		{"no container name", func(a *Assignment) { a.Containers[0].Name = "" }, `field containers[0].name is "", must be set and unique`},
-		{"a name twice", func(a *Assignment) { a.Containers = append(a.Containers, a.Containers[0]) }, `field containers[1].name is "main", must be set and unique`},
+		{"no container name", func(a *Assignment) { a.Containers[0].Name = "" }, `field containers[0].name is empty, must be a container's name`},
+		{"a name twice", func(a *Assignment) { a.Containers = append(a.Containers, a.Containers[0]) }, `field containers[1] names container "main" with resource "fairslice.io/gpu-slice" again, must name them once`},
 		{"no resource", func(a *Assignment) { a.Containers[0].Resource = "" }, "field containers[0].resource is empty, must be a resource name"},
 		{"no units", func(a *Assignment) { a.Containers[0].GPUs[0].Units = 0 }, "field containers[0].gpus[0] must have units above 0"},
 		{"more than a GPU", func(a *Assignment) { a.Containers[0].GPUs[0].MilliGPU = 1001 }, "milliGPU from 0 to 1000"},

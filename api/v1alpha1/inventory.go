@@ -15,7 +15,7 @@ type Inventory struct {
 	GPUs    []InventoryGPU `json:"gpus"`
 }
 
-// InventoryGPU is one physical GPU.
+// InventoryGPU is one physical GPU, or one MIG instance of a GPU in MIG mode.
 type InventoryGPU struct {
 	// UUID as NVML reports it.
 	UUID string `json:"uuid"`
@@ -23,7 +23,11 @@ type InventoryGPU struct {
 	// "<ID>-<n>" for its slices and GiB. Derived from the UUID, so it stays
 	// when NVML reorders the GPUs after a reboot.
 	ID string `json:"id"`
-	// Index is NVML's index at the time of writing.
+	// MIG is the profile of a MIG instance, for example "1g.5gb", empty for a whole
+	// GPU; Card is then the UUID of the GPU that it is part of.
+	MIG  string `json:"mig,omitempty"`
+	Card string `json:"card,omitempty"`
+	// Index is NVML's index, of an instance its card's, at the time of writing.
 	Index int `json:"index"`
 	// Model as a label value, for example "NVIDIA-A100-SXM4-40GB".
 	Model string `json:"model"`
@@ -79,6 +83,8 @@ func (v Inventory) Validate() error {
 			return fmt.Errorf("field gpus[%d].uuid is %q, must be set and unique", i, g.UUID)
 		case g.ID == "" || ids[g.ID]:
 			return fmt.Errorf("field gpus[%d].id is %q, must be set and unique", i, g.ID)
+		case (g.MIG == "") != (g.Card == ""):
+			return fmt.Errorf("fields gpus[%d].mig and card are %q and %q, must be set for a MIG instance and empty for a GPU", i, g.MIG, g.Card)
 		case g.MemoryMiB <= 0:
 			return fmt.Errorf("field gpus[%d].memoryMiB is %d, must be above 0", i, g.MemoryMiB)
 		case g.MaxSharers < 0:

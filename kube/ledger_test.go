@@ -50,6 +50,7 @@ import (
 //	victims uid=u, pardon uid=u
 //	lookup uid=u, gang workload=default/g
 //	adopt
+//	pending queue=q     the waiting line
 //	troubles
 func TestLedger(t *testing.T) {
 	datadriven.Walk(t, "testdata/ledger", func(t *testing.T, path string) {
@@ -239,6 +240,8 @@ func (p *player) ask(cmd string, a args) (string, error) {
 		return "in " + next.Sub(p.time).String(), nil
 	case "shares":
 		return p.shares(), nil
+	case "pending":
+		return p.pending(a["queue"]), nil
 	case "save":
 		data, err := l.SaveUsage()
 		p.saved = data

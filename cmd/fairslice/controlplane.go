@@ -215,6 +215,7 @@ func (p *controlPlane) server(leader *leadership, client kubernetes.Interface, r
 	server := ext.HTTPServer()
 	routes := mux.NewRouter()
 	routes.Handle("/debug/ledger", p.guarded(leader.DumpHandler())).Methods(http.MethodGet)
+	(&views{ready: leader.Ready, pending: leader.Pending, log: log}).add(routes, p.guarded)
 	routes.PathPrefix("/").Handler(server.Handler)
 	server.Handler = routes
 	if !p.insecureHTTP {
@@ -225,7 +226,7 @@ func (p *controlPlane) server(leader *leadership, client kubernetes.Interface, r
 	return server, nil
 }
 
-// guarded lets only clients in that the verbs let in: the dump names pods of
+// guarded lets only clients in that the verbs let in: dump and views name pods of
 // every namespace.
 func (p *controlPlane) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -114,7 +114,7 @@ status: {nominatedNodeName: n1}`)
 		{fromYAML[corev1.Pod](t, `{metadata: {name: p, namespace: ns}, status: {phase: Failed}}`), "pod ns/p has ended: Failed\n"},
 	} {
 		var got strings.Builder
-		if err := writeWhy(&got, &tc.pod); err != nil || got.String() != tc.want {
+		if err := writeWhy(&got, &tc.pod, ""); err != nil || got.String() != tc.want {
 			t.Errorf("got  %swant %s", got.String(), tc.want)
 		}
 	}

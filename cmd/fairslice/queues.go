@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,11 +19,25 @@ import (
 
 func newQueuesCommand() *cobra.Command {
 	var flags readerFlags
+	var server serverFlags
+	var limit int
 	cmd := &cobra.Command{
-		Use:   "queues",
-		Short: "Show the queue tree with quota, limit, fair share and what is in use, in GPUs",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "queues [QUEUE]",
+		Short: "Show the queue tree with quota, limit, fair share and what is in use, in GPUs, or the waiting line of a queue",
+		Long: `Show the queue tree with quota, limit, fair share and what is in use, in GPUs.
+
+With the name of a queue, show what waits in it and in the queues below it, in
+the order in which it will be served: that is read from the control plane
+(--server).`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				list, err := server.pendingOf(cmd.Context(), args[0], limit)
+				if err != nil {
+					return err
+				}
+				return writePending(cmd.OutOrStdout(), list, time.Now())
+			}
 			r, err := flags.reader()
 			if err != nil {
 				return err
@@ -35,6 +50,8 @@ func newQueuesCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
+	server.add(cmd)
+	cmd.Flags().IntVar(&limit, "limit", defaultPending, "most workloads of a waiting line to show")
 	return cmd
 }
 

@@ -4,9 +4,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +20,14 @@ import (
 
 func newWhyCommand() *cobra.Command {
 	var flags readerFlags
+	var server serverFlags
 	cmd := &cobra.Command{
 		Use:   "why POD",
 		Short: "Say in one sentence why a pod waits, or where it runs and what it holds",
-		Args:  cobra.ExactArgs(1),
+		Long: `Say in one sentence why a pod waits, or where it runs and what it holds.
+
+With --server also where in its queue's waiting line it is.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := flags.reader()
 			if err != nil {
@@ -34,16 +40,40 @@ func newWhyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeWhy(cmd.OutOrStdout(), p)
+			line, err := server.lineOf(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			return writeWhy(cmd.OutOrStdout(), p, line)
 		},
 	}
 	flags.add(cmd)
+	server.add(cmd)
 	return cmd
 }
 
-func writeWhy(w io.Writer, p *corev1.Pod) error {
+// writeWhy prints a sentence about the pod and, if it is known, one about its
+// place in the waiting line.
+func writeWhy(w io.Writer, p *corev1.Pod, line string) error {
 	_, err := fmt.Fprintf(w, "pod %s/%s %s\n", p.Namespace, p.Name, whereabouts(p))
+	if err == nil && line != "" {
+		_, err = fmt.Fprintln(w, line)
+	}
 	return err
+}
+
+// lineOf says where in the waiting line of its queue the pod is, "" if it does
+// not wait, names no queue or the control plane is not asked.
+func (f *serverFlags) lineOf(ctx context.Context, p *corev1.Pod) (string, error) {
+	queue := p.Labels[v1alpha1.LabelQueue]
+	if f.url == "" || queue == "" || p.Spec.NodeName != "" {
+		return "", nil
+	}
+	list, err := f.pendingOf(ctx, queue, mostPending)
+	if err != nil {
+		return "", err
+	}
+	return lineOf(list, p.Namespace, p.Name, time.Now()), nil
 }
 
 // whereabouts is the end of a sentence about the pod.

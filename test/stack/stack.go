@@ -59,8 +59,11 @@ type Stack struct {
 	options Options
 	root    string // of the checkout
 	port    int    // of the extender
-	certs   certificates
-	http    *http.Client
+	// kubeconfig of the control plane; flagged counts its restarts with flags.
+	kubeconfig string
+	flagged    int
+	certs      certificates
+	http       *http.Client
 }
 
 // Start brings everything up: about 15 s once the programs are built.
@@ -186,8 +189,7 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := s.WriteKubeconfig(ControlPlane, config)
-	if err != nil {
+	if s.kubeconfig, err = s.WriteKubeconfig(ControlPlane, config); err != nil {
 		return err
 	}
 	if s.port, err = freePort(); err != nil {
@@ -201,7 +203,7 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 	}
 	return s.StartProcess(ctx, bed.Process{
 		Name: ControlPlane, Path: s.Binary,
-		Args:  append(s.controlPlaneArgs(kubeconfig), s.options.ControlPlaneFlags...),
+		Args:  append(s.controlPlaneArgs(s.kubeconfig), s.options.ControlPlaneFlags...),
 		Ready: s.httpOK("/readyz"),
 	})
 }

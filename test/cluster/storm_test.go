@@ -12,13 +12,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fairslice/fairslice/test/bed"
 	"github.com/fairslice/fairslice/test/stack"
 )
 
 var (
-	stormKills = flag.Int("storm-kills", 8, "how often the control plane is killed in the reclaim storm")
+	stormKills = flag.Int("storm-kills", 20, "how often the control plane is killed in the reclaim storm")
 	stormSeed  = flag.Uint64("storm-seed", 1, "seed of the instants at which it is killed")
 )
 
@@ -87,6 +88,49 @@ func TestReclaimSurvivesASilentStore(t *testing.T) {
 	f.eventuallyRun(60*time.Second, map[string]int{"owner-": 6, "lender-": 10})
 	f.cycles(10)
 	seen.want(map[string]int{"lender": 6})
+	f.held()
+	f.consistent()
+}
+
+// TestReclaimSurvivesALostWatch: the control plane loses the API server in the
+// middle of a reclaim, twice for seconds with broken connections, then with silent
+// ones, while claimants come and a node and its pod go unseen. Then all goes on,
+// with no victim more.
+func TestReclaimSurvivesALostWatch(t *testing.T) {
+	f := use(t, stack.A100("n0", 8), stack.A100("n1", 8), stack.A100("n2", 8))
+	t.Cleanup(f.Link.Restore)
+	f.queue("owner", map[string]any{"quota": gpus(9)})
+	f.create(stack.Pod("unseen", stack.Queue("team"), stack.Whole(8)))
+	f.eventuallyRun(20*time.Second, map[string]int{"unseen": 1})
+	f.replicas("lender", 16, stack.Queue("team"), stack.Whole(1))
+	f.eventuallyRun(30*time.Second, map[string]int{"lender-": 16})
+	node := f.pods()["unseen"].Spec.NodeName
+	seen := f.evictions()
+	claim := func(from, to int) {
+		for i := from; i < to; i++ {
+			f.create(stack.Pod(fmt.Sprintf("owner-%d", i), stack.Queue("owner"), stack.Whole(1)))
+		}
+	}
+	for i, lose := range []func(){f.Link.Cut, f.Link.Cut, f.Link.Silence} {
+		claim(3*i, 3*i+2)
+		f.eventually(20*time.Second, func() string {
+			if n := len(seen.all()); n < 3*i+1 {
+				return fmt.Sprintf("%d pods were asked to leave, want at least %d", n, 3*i+1)
+			}
+			return ""
+		})
+		lose()
+		claim(3*i+2, 3*i+3)
+		if i == 1 {
+			f.must(f.Client.CoreV1().Nodes().Delete(f.ctx, node, metav1.DeleteOptions{}))
+			f.must(f.Client.CoreV1().Pods(metav1.NamespaceDefault).Delete(f.ctx, "unseen", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+		}
+		time.Sleep(3 * time.Second)
+		f.Link.Restore()
+		f.eventuallyRun(60*time.Second, map[string]int{"owner-": 3*i + 3, "lender-": 16 - (3*i + 3)})
+	}
+	f.cycles(10)
+	seen.want(map[string]int{"lender": 9})
 	f.held()
 	f.consistent()
 }

@@ -55,6 +55,8 @@ type Stack struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 	Binary  string
+	// Link is what the control plane reaches the API server by.
+	Link *bed.Link
 
 	options Options
 	root    string // of the checkout
@@ -187,6 +189,9 @@ func (s *Stack) awaitAdmission(ctx context.Context) error {
 func (s *Stack) startControlPlane(ctx context.Context) error {
 	config, err := s.ServiceAccountConfig(ctx, Namespace, ControlPlane)
 	if err != nil {
+		return err
+	}
+	if s.Link, err = s.Through(config); err != nil {
 		return err
 	}
 	if s.kubeconfig, err = s.WriteKubeconfig(ControlPlane, config); err != nil {

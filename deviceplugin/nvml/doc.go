@@ -9,7 +9,8 @@
 // (Simulate), built on go-nvml's mocks. Both run the same code above go-nvml's
 // interface; only that interface's implementation differs.
 //
-// Units are MiB. The package never decides whether a GPU is healthy, never
+// Units are MiB, and thousandths of a card's compute for MIG instances, which are
+// listed with their card. The package never decides whether a GPU is healthy, never
 // changes a setting of a GPU, and one GPU that does not answer never hides the
 // others.
 package nvml

@@ -31,6 +31,8 @@ type GPU struct {
 	NUMANode int
 	// MIG is true while the card is split into MIG instances.
 	MIG bool
+	// Instances of a card in MIG mode that answer.
+	Instances []Instance
 }
 
 // Event is a critical error that the driver reported.
@@ -45,15 +47,16 @@ type Event struct {
 
 // Library is a machine's GPUs.
 type Library interface {
-	// GPUs lists the GPUs that answer. Those that do not are in the error, which
-	// may come together with a list.
+	// GPUs lists the GPUs that answer, with their MIG instances. Those that do not
+	// are in the error, which may come together with a list.
 	GPUs() ([]GPU, error)
-	// Watch reports critical errors of the GPUs until ctx is done. It returns
+	// Watch reports critical errors of the GPUs, never of MIG instances, until ctx is done. It returns
 	// early, with an error, where the driver supports no events.
 	Watch(ctx context.Context, report func(Event)) error
-	// Probe is nil if the GPU answers and asks for no reset.
+	// Probe is nil if the GPU answers and asks for no reset; for a MIG instance, if
+	// it is there and its GPU asks for none.
 	Probe(uuid string) error
-	// Memory of one GPU now.
+	// Memory of one GPU, or of one MIG instance, now.
 	Memory(uuid string) (Memory, error)
 	// Processes that use memory of one GPU, or of one MIG instance, by PID. An error
 	// means that nothing is known, never that there are none.
@@ -120,6 +123,11 @@ func (d *driver) GPUs() ([]GPU, error) {
 			lost = append(lost, fmt.Errorf("GPU at index %d: %w", i, err))
 			continue
 		}
+		if g.MIG {
+			if g.Instances, err = d.instancesOf(g); err != nil {
+				lost = append(lost, err)
+			}
+		}
 		out = append(out, g)
 	}
 	return out, errors.Join(lost...)
@@ -169,9 +177,9 @@ func readMemory(dev nvml.Device, g *GPU) error {
 }
 
 func (d *driver) Probe(uuid string) error {
-	dev, ret := d.lib.DeviceGetHandleByUUID(uuid)
-	if ret != nvml.SUCCESS {
-		return fmt.Errorf("GPU %s does not answer: %w", uuid, ret)
+	dev, card, err := d.handle(uuid)
+	if err != nil {
+		return err
 	}
 	if _, ret := dev.GetMemoryInfo(); ret != nvml.SUCCESS {
 		return fmt.Errorf("GPU %s does not answer: %w", uuid, ret)
@@ -179,7 +187,7 @@ func (d *driver) Probe(uuid string) error {
 	// Newer drivers say that a card which answers still needs a reset; older
 	// ones do not know the field.
 	want := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
-	if dev.GetFieldValues(want) != nvml.SUCCESS || nvml.Return(want[0].NvmlReturn) != nvml.SUCCESS {
+	if card.GetFieldValues(want) != nvml.SUCCESS || nvml.Return(want[0].NvmlReturn) != nvml.SUCCESS {
 		return nil //nolint:nilerr // the card answers; its driver does not know the field
 	}
 	if action := nvml.DeviceGpuRecoveryAction(want[0].Value[0]); action != nvml.GPU_RECOVERY_ACTION_NONE {

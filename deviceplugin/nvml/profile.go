@@ -51,6 +51,9 @@ type ProfileGPU struct {
 	// NUMA is the NUMA node of each of the Count cards, or one for all; empty
 	// means unknown.
 	NUMA []int `json:"numa,omitempty"`
+	// MIG puts the cards into MIG mode, each with so many instances of these
+	// profiles of Base: {3g.20gb: 1, 1g.5gb: 4}; {} is MIG mode without instances.
+	MIG map[string]int `json:"mig,omitempty"`
 }
 
 const (
@@ -163,8 +166,10 @@ func (g *ProfileGPU) complete() error {
 		return fmt.Errorf("reservedMiB is %d, must be from 0 to below memoryMiB (%d)", g.ReservedMiB, g.MemoryMiB)
 	case g.UsedMiB < 0 || g.UsedMiB > g.MemoryMiB-g.ReservedMiB:
 		return fmt.Errorf("usedMiB is %d, must be from 0 to %d", g.UsedMiB, g.MemoryMiB-g.ReservedMiB)
+	case g.MIG != nil && g.UsedMiB > 0:
+		return errors.New("usedMiB must be 0 on cards in MIG mode, whose memory belongs to their instances")
 	case len(g.NUMA) > 1 && len(g.NUMA) != g.Count:
 		return fmt.Errorf("numa has %d nodes, must have none, one, or one for each of the %d GPUs", len(g.NUMA), g.Count)
 	}
-	return nil
+	return g.checkMIG()
 }

@@ -28,6 +28,7 @@ type simulatedCard struct {
 	lost      bool
 	action    nvml.DeviceGpuRecoveryAction
 	processes simulatedProcesses
+	instances []*simulatedInstance
 }
 
 // Simulate builds the machine that the profile describes. The UUIDs derive from
@@ -52,7 +53,8 @@ func Simulate(p Profile, seed string) (*Simulation, error) {
 	next := 0
 	for _, g := range p.GPUs {
 		for n := range g.Count {
-			s.add(srv.Devices[next].(*server.Device), g, n, simulatedUUID(seed, next))
+			c := s.add(srv.Devices[next].(*server.Device), g, n, simulatedUUID(seed, next))
+			s.addInstances(c, g, seed, next)
 			next++
 		}
 	}
@@ -64,14 +66,20 @@ func Simulate(p Profile, seed string) (*Simulation, error) {
 	return s, err
 }
 
+const cardPrefix = "GPU-"
+
 // simulatedUUID is a hash in the form of a UUID.
-func simulatedUUID(seed string, index int) string {
-	h := sha256.Sum256(fmt.Appendf(nil, "%s/%d", seed, index))
-	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+func simulatedUUID(seed string, numbers ...int) string {
+	name := []byte(seed)
+	for _, n := range numbers {
+		name = fmt.Appendf(name, "/%d", n)
+	}
+	h := sha256.Sum256(name)
+	return fmt.Sprintf(cardPrefix+"%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
 // add completes what go-nvml's mock leaves out of a device.
-func (s *Simulation) add(d *server.Device, g ProfileGPU, n int, uuid string) {
+func (s *Simulation) add(d *server.Device, g ProfileGPU, n int, uuid string) *simulatedCard {
 	const mib = 1 << 20
 	c := &simulatedCard{device: d}
 	s.cards = append(s.cards, c)
@@ -80,20 +88,21 @@ func (s *Simulation) add(d *server.Device, g ProfileGPU, n int, uuid string) {
 		if s.isLost(c) {
 			return nvml.Memory{}, nvml.ERROR_GPU_IS_LOST
 		}
-		used := uint64(g.UsedMiB+g.ReservedMiB)*mib + s.usedBy(c)
+		used := uint64(g.UsedMiB+g.ReservedMiB)*mib + s.usedBy(&c.processes)
 		return nvml.Memory{Total: uint64(g.MemoryMiB) * mib, Used: used, Free: uint64(g.MemoryMiB)*mib - used}, nvml.SUCCESS
 	}
 	d.GetMemoryInfo_v2Func = func() (nvml.Memory_v2, nvml.Return) {
 		if s.isLost(c) {
 			return nvml.Memory_v2{}, nvml.ERROR_GPU_IS_LOST
 		}
-		used := uint64(g.UsedMiB)*mib + s.usedBy(c)
+		used := uint64(g.UsedMiB)*mib + s.usedBy(&c.processes)
 		return nvml.Memory_v2{
 			Total: uint64(g.MemoryMiB) * mib, Reserved: uint64(g.ReservedMiB) * mib, Used: used,
 			Free: uint64(g.MemoryMiB-g.ReservedMiB)*mib - used,
 		}, nvml.SUCCESS
 	}
-	s.addProcesses(c)
+	s.addProcesses(&d.GetComputeRunningProcessesFunc, &d.GetGraphicsRunningProcessesFunc,
+		&d.GetMPSComputeRunningProcessesFunc, &d.GetRunningProcessDetailListFunc, c, &c.processes, wholeCard)
 	d.GetNumaNodeIdFunc = func() (int, nvml.Return) {
 		switch len(g.NUMA) {
 		case 0:
@@ -116,6 +125,7 @@ func (s *Simulation) add(d *server.Device, g ProfileGPU, n int, uuid string) {
 		}
 		return nvml.SUCCESS
 	}
+	return c
 }
 
 // install adds events, and cards that have fallen off the bus, to the server.
@@ -138,6 +148,12 @@ func (s *Simulation) install(srv *server.Server) {
 				return nil, nvml.ERROR_GPU_IS_LOST
 			}
 			return c.device, nvml.SUCCESS
+		}
+		if c, i := s.instance(uuid); i != nil && !s.isDestroyed(i) {
+			if s.isLost(c) {
+				return nil, nvml.ERROR_GPU_IS_LOST
+			}
+			return i.device, nvml.SUCCESS
 		}
 		return nil, nvml.ERROR_NOT_FOUND
 	}

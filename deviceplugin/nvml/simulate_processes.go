@@ -67,11 +67,11 @@ func (s *Simulation) SetUnlisted(index int, unlisted bool) {
 }
 
 // usedBy sums the processes, once each.
-func (s *Simulation) usedBy(c *simulatedCard) uint64 {
+func (s *Simulation) usedBy(on *simulatedProcesses) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum, seen := uint64(0), map[uint32]bool{}
-	entries, _ := c.processes.all()
+	entries, _ := on.all()
 	for _, p := range entries {
 		if !seen[p.PID] {
 			sum += p.UsedMiB << 20
@@ -81,15 +81,22 @@ func (s *Simulation) usedBy(c *simulatedCard) uint64 {
 	return sum
 }
 
-func (s *Simulation) addProcesses(c *simulatedCard) {
-	list := func(l ListedIn) func() ([]nvml.ProcessInfo, nvml.Return) {
-		return func() ([]nvml.ProcessInfo, nvml.Return) { return s.list(c, l) }
+// wholeCard stands for no GPU instance and no compute instance.
+const wholeCard = 0xFFFFFFFF
+
+type (
+	processList = func() ([]nvml.ProcessInfo, nvml.Return)
+	detailList  = func() (nvml.ProcessDetailList, nvml.Return)
+)
+
+// addProcesses sets the four lists of a card, or of one of its instances.
+func (s *Simulation) addProcesses(compute, graphics, mps *processList, details *detailList, c *simulatedCard, on *simulatedProcesses, gpuInstance uint32) {
+	list := func(l ListedIn) processList {
+		return func() ([]nvml.ProcessInfo, nvml.Return) { return s.list(c, on, gpuInstance, l) }
 	}
-	c.device.GetComputeRunningProcessesFunc = list(Compute)
-	c.device.GetGraphicsRunningProcessesFunc = list(Graphics)
-	c.device.GetMPSComputeRunningProcessesFunc = list(MPS)
-	c.device.GetRunningProcessDetailListFunc = func() (nvml.ProcessDetailList, nvml.Return) {
-		entries, ret := s.list(c, Detailed)
+	*compute, *graphics, *mps = list(Compute), list(Graphics), list(MPS)
+	*details = func() (nvml.ProcessDetailList, nvml.Return) {
+		entries, ret := list(Detailed)()
 		details := make([]nvml.ProcessDetail_v1, 0, len(entries))
 		for _, p := range entries {
 			details = append(details, nvml.ProcessDetail_v1{
@@ -104,15 +111,18 @@ func (s *Simulation) addProcesses(c *simulatedCard) {
 	}
 }
 
-func (s *Simulation) list(c *simulatedCard, l ListedIn) ([]nvml.ProcessInfo, nvml.Return) {
+func (s *Simulation) list(c *simulatedCard, on *simulatedProcesses, gpuInstance uint32, l ListedIn) ([]nvml.ProcessInfo, nvml.Return) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.lost {
 		return nil, nvml.ERROR_GPU_IS_LOST
 	}
-	const wholeCard = 0xFFFFFFFF
+	computeInstance := uint32(0)
+	if gpuInstance == wholeCard {
+		computeInstance = wholeCard
+	}
 	var out []nvml.ProcessInfo
-	entries, ret := c.processes.all()
+	entries, ret := on.all()
 	for _, p := range entries {
 		if !slices.Contains(p.In, l) && (len(p.In) > 0 || l != Compute) {
 			continue
@@ -121,7 +131,7 @@ func (s *Simulation) list(c *simulatedCard, l ListedIn) ([]nvml.ProcessInfo, nvm
 		if p.Unknown {
 			used = unavailable
 		}
-		out = append(out, nvml.ProcessInfo{Pid: p.PID, UsedGpuMemory: used, GpuInstanceId: wholeCard, ComputeInstanceId: wholeCard})
+		out = append(out, nvml.ProcessInfo{Pid: p.PID, UsedGpuMemory: used, GpuInstanceId: gpuInstance, ComputeInstanceId: computeInstance})
 	}
 	return out, ret
 }

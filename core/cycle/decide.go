@@ -29,13 +29,9 @@ func Decide(c *model.Cluster) Plan {
 	return DecideActions(c, Allocate, Consolidate, Reclaim, Preempt, EvictStaleGangs)
 }
 
-// maxRounds bounds how often the actions are repeated.
-const maxRounds = 4
-
 // DecideActions runs only the given actions, in the given order; stale gangs
-// are looked at last. With Allocate among them they are repeated while searches
-// make room, which others may then use as well: what one plan leaves open the
-// next one would only find after the evictions are done.
+// are looked at last. With Allocate among them they are repeated until a further
+// plan would be empty.
 func DecideActions(c *model.Cluster, actions ...Action) Plan {
 	c.Settle()
 	d := &decider{
@@ -45,20 +41,8 @@ func DecideActions(c *model.Cluster, actions ...Action) Plan {
 		hopeless: map[*model.Shape]hopelessness{}, budgetUsed: make([]int, len(c.Budgets())),
 	}
 	fairshare.Divide(d.t, d.settings.UsageFactor)
-	d.keepPromises()
 	d.whole = slices.Contains(actions, Allocate)
-	for range maxRounds {
-		d.progress = false
-		for _, a := range actions {
-			d.run(a)
-		}
-		if !d.progress || !d.whole {
-			break
-		}
-	}
-	if slices.Contains(actions, EvictStaleGangs) {
-		d.evictStaleGangs()
-	}
+	d.repeat(actions)
 	plan := d.plan()
 	c.Undo(d.start)
 	return plan
@@ -88,7 +72,7 @@ type decider struct {
 	reasons map[*model.LiveWorkload]*explain.Reason
 	evicted map[*model.LivePod]*verdict
 	// won are workloads for which others are evicted for good. They are no
-	// victims in this cycle: who took their place would have those others
+	// victims in this round: who took their place would have those others
 	// evicted without having been weighed against them.
 	won map[*model.LiveWorkload]bool
 	// hopeless remembers shapes that fit nowhere, while room only shrinks.
@@ -107,6 +91,8 @@ type decider struct {
 	whole bool
 	// progress says that a search made room in this round.
 	progress bool
+	// homes are where pods are that earlier rounds gave another place: see home.
+	homes map[*model.LivePod]model.Place
 }
 
 // verdict is why a pod is evicted.

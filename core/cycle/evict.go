@@ -18,7 +18,7 @@ func (d *decider) forbidden(units []*unit) string {
 	need := map[int]int{}
 	for _, u := range units {
 		for _, p := range u.pods {
-			if disrupts(p) {
+			if d.disrupts(p) {
 				for _, b := range d.c.BudgetsOf(p.Spec.UID) {
 					need[b]++
 				}
@@ -39,11 +39,13 @@ func (d *decider) forbidden(units []*unit) string {
 
 // disrupts says whether taking a pod's place is an eviction: it holds it, and
 // not only by a promise or since this cycle.
-func disrupts(p *model.LivePod) bool { return p.Home.Phase == model.Started }
+func (d *decider) disrupts(p *model.LivePod) bool {
+	return d.home(p).Phase == model.Started && p.Home.From == nil
+}
 
 // useBudgets counts an eviction.
 func (d *decider) useBudgets(p *model.LivePod) {
-	if len(d.budgetUsed) == 0 || !disrupts(p) {
+	if len(d.budgetUsed) == 0 || !d.disrupts(p) {
 		return
 	}
 	for _, b := range d.c.BudgetsOf(p.Spec.UID) {

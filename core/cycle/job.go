@@ -40,7 +40,7 @@ type available func(p *model.LivePod) bool
 
 // waiting pods have no room and are the plan's to place.
 func waiting(p *model.LivePod) bool {
-	return p.Phase == model.Idle && (p.Spec.State == model.Pending || p.Spec.State == model.Promised)
+	return p.Phase == model.Idle && (p.Spec.State == model.Pending || p.Spec.State == model.Promised) && !p.Spec.StandIn
 }
 
 // refresh works out the next chunk of a job.

@@ -22,7 +22,7 @@ func (d *decider) plan() Plan {
 	slices.SortFunc(promised, func(a, b *model.LiveWorkload) int { return strings.Compare(a.Spec.Key, b.Spec.Key) })
 	for _, w := range promised {
 		for _, pod := range w.Pods {
-			if !seen[pod] && pod.Home.Phase == model.Awaiting {
+			if !seen[pod] && d.home(pod).Phase == model.Awaiting {
 				d.report(&p, pod)
 			}
 		}
@@ -39,14 +39,15 @@ func (d *decider) plan() Plan {
 
 // report adds what became of one pod.
 func (d *decider) report(p *Plan, pod *model.LivePod) {
-	had, has := pod.Home.Phase, pod.Phase
+	home := d.home(pod)
+	had, has := home.Phase, pod.Phase
 	switch {
 	case had == model.Started && has == model.Leaving:
 		p.Evictions = append(p.Evictions, d.eviction(pod, nil))
 	case had == model.Started && has == model.Awaiting:
 		to := d.placement(pod)
 		p.Evictions = append(p.Evictions, d.eviction(pod, &to))
-	case had == model.Awaiting && samePlace(pod):
+	case had == model.Awaiting && has.Active() && pod.Node == home.Node && slices.Equal(pod.Held, home.Held):
 		kept := d.placement(pod)
 		kept.Kept = true
 		p.Placements = append(p.Placements, kept)
@@ -58,10 +59,6 @@ func (d *decider) report(p *Plan, pod *model.LivePod) {
 	case had == model.Idle && has.Active():
 		p.Placements = append(p.Placements, d.placement(pod))
 	}
-}
-
-func samePlace(p *model.LivePod) bool {
-	return p.Phase.Active() && p.Node == p.Home.Node && slices.Equal(p.Held, p.Home.Held)
 }
 
 func (d *decider) eviction(pod *model.LivePod, to *Placement) Eviction {

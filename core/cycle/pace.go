@@ -45,7 +45,7 @@ func (s *search) evictions() map[int]int {
 	need := map[int]int{}
 	for _, u := range s.taken {
 		for _, p := range u.pods {
-			if disrupts(p) && s.d.evicted[p] == nil {
+			if s.d.disrupts(p) && s.d.evicted[p] == nil {
 				need[u.w.Queue]++
 				need[model.NoQueue]++
 			}

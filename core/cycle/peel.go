@@ -21,8 +21,8 @@ type unit struct {
 	turn  int // position in the stream
 }
 
-// evictable pods have a place, and are not on their way to another.
-func evictable(p *model.LivePod) bool { return p.Phase.Active() && p.From == nil }
+// evictable pods have a place, and were not sent to it in this round.
+func evictable(p *model.LivePod) bool { return p.Phase.Active() && p.From == p.Home.From }
 
 // peel takes a victim workload apart, unit by unit.
 type peel struct {

@@ -61,9 +61,11 @@ func (d *decider) preemptSearch(j *job, startedOnly bool) *search {
 	return s
 }
 
-// promisedRoom says whether a pod books room that it does not hold yet, perhaps
-// because others were evicted for it.
-func promisedRoom(p *model.LivePod) bool { return p.Phase == model.Awaiting }
+// promisedRoom says whether a pod has its room by a promise, perhaps because others
+// were evicted for it, even if it may start there now.
+func promisedRoom(p *model.LivePod) bool {
+	return p.Phase == model.Awaiting || p.Phase.Active() && p.Home.Phase == model.Awaiting
+}
 
 // outgrowsShare says whether the claimant, larger than its victims, makes a queue
 // exceed its fair share of something while a sibling is still below its own of

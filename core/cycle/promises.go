@@ -16,8 +16,7 @@ import (
 // GPUs, queue or gang no longer allow it is withdrawn; of the others, those
 // whose room is free by now may start.
 func (d *decider) keepPromises() {
-	promised := slices.Clone(d.c.Members(model.SetPromised))
-	slices.SortFunc(promised, func(a, b *model.LiveWorkload) int { return order.Jobs(keyOf(a), keyOf(b)) })
+	promised := d.touched(model.SetPromised, func(w *model.LiveWorkload) bool { return slices.ContainsFunc(w.Pods, awaiting) })
 	for _, w := range promised {
 		d.withdrawBroken(w)
 	}
@@ -25,6 +24,8 @@ func (d *decider) keepPromises() {
 		d.startPromised(w)
 	}
 }
+
+func awaiting(p *model.LivePod) bool { return p.Phase == model.Awaiting }
 
 func keyOf(w *model.LiveWorkload) order.Job {
 	return order.Job{Priority: w.Spec.Priority, Fill: fill(w), CreatedAt: w.Spec.CreatedAt, Key: w.Spec.Key}
@@ -36,7 +37,7 @@ func (d *decider) withdrawBroken(w *model.LiveWorkload) {
 	over := w.Queue == model.NoQueue || d.overCapacity(w)
 	for _, p := range w.Pods {
 		if p.Phase == model.Awaiting && (over || p.Group < 0 || !d.promiseHolds(p)) {
-			d.c.Move(p, model.Place{})
+			d.c.Evict(p)
 		}
 	}
 	if w.Satisfied(0, false) {
@@ -44,7 +45,7 @@ func (d *decider) withdrawBroken(w *model.LiveWorkload) {
 	}
 	for _, p := range w.Pods {
 		if p.Phase == model.Awaiting {
-			d.c.Move(p, model.Place{})
+			d.c.Evict(p)
 		}
 	}
 }
@@ -95,7 +96,7 @@ func (d *decider) startPromised(w *model.LiveWorkload) {
 	mark := d.c.Mark()
 	waits := false
 	for _, p := range w.Pods {
-		if p.Phase != model.Awaiting || p.From != nil { // a victim on the move is evicted first
+		if p.Phase != model.Awaiting || p.From != nil || p.Spec.StandIn { // a victim on the move is evicted first
 			continue
 		}
 		at := p.Place

@@ -129,7 +129,7 @@ func (d *decider) reclaimMercy(claimant int, w *model.LiveWorkload) mercy {
 }
 
 func (d *decider) mercyFor(w *model.LiveWorkload, minimum int64) mercy {
-	if d.c.Now() < w.Spec.SparedUntil || reclaim.Protected(w.Spec.StartedAt, minimum, d.c.Now()) {
+	if d.c.Now() < w.Spec.SparedUntil || minimum > 0 && reclaim.Protected(d.started(w), minimum, d.c.Now()) {
 		return surplusOnly
 	}
 	return takeAll

@@ -317,7 +317,7 @@ func (s *search) stillOut(units []*unit) []*unit {
 
 // unsettled says whether a pod is not where it was before the search.
 func unsettled(p *model.LivePod) bool {
-	return !p.Phase.Active() || p.From != nil || p.Home.Node != nil && p.Node != p.Home.Node
+	return !p.Phase.Active() || p.From != p.Home.From || p.Home.Node != nil && p.Node != p.Home.Node
 }
 
 // hopeless says whether not even all victims together would make room.
@@ -352,7 +352,7 @@ func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
 			s.d.victims.stale[u.w.Queue] = true
 		}
 		for _, p := range u.pods {
-			if p.Home.Phase != model.Idle {
+			if s.d.home(p).Phase != model.Idle {
 				s.d.evicted[p] = &verdict{rule: s.rule, by: s.j.w, reason: why(p)}
 				s.d.won[s.j.w] = s.d.won[s.j.w] || s.rule != RuleConsolidate
 				continue

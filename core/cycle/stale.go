@@ -4,9 +4,6 @@
 package cycle
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/core/model"
 )
@@ -15,9 +12,7 @@ import (
 // than their grace, preemptible or not. Of a gang that only lacks a sub-group
 // it can do without, only what runs of that is ended.
 func (d *decider) evictStaleGangs() {
-	short := slices.Clone(d.c.Members(model.SetShort))
-	slices.SortFunc(short, func(a, b *model.LiveWorkload) int { return strings.Compare(a.Spec.Key, b.Spec.Key) })
-	for _, w := range short {
+	for _, w := range d.touched(model.SetShort, func(w *model.LiveWorkload) bool { return len(w.Broken()) > 0 }) {
 		grace := d.settings.StaleGrace
 		if w.Spec.StaleGrace >= 0 {
 			grace = w.Spec.StaleGrace

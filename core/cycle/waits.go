@@ -68,7 +68,9 @@ func (d *decider) wait(w *model.LiveWorkload) (Wait, bool) {
 		for _, p := range booked {
 			wait.Pods = append(wait.Pods, p.Spec.UID)
 		}
-		wait.Reason = d.whyBooked(booked)
+		var waits bool
+		wait.Reason, waits = d.whyBooked(booked)
+		return wait, waits
 	default:
 		return wait, false
 	}
@@ -98,8 +100,9 @@ func (d *decider) isQueue(name string) bool {
 	return ok
 }
 
-// whyBooked names the pods whose room a workload waits for.
-func (d *decider) whyBooked(booked []*model.LivePod) explain.Reason {
+// whyBooked names the pods whose room a workload waits for. Successors of moved
+// pods only wait to be made.
+func (d *decider) whyBooked(booked []*model.LivePod) (explain.Reason, bool) {
 	plan := Plan{}
 	for _, p := range booked {
 		plan.Placements = append(plan.Placements, d.placement(p))
@@ -113,5 +116,6 @@ func (d *decider) whyBooked(booked []*model.LivePod) explain.Reason {
 		names = append(names, p.Spec.Name)
 		victims = victims || d.evicted[p] != nil
 	}
-	return explain.RoomNotFree(plan.Placements[0].Node, victims, names, uids)
+	standIns := !slices.ContainsFunc(booked, func(p *model.LivePod) bool { return !p.Spec.StandIn })
+	return explain.RoomNotFree(plan.Placements[0].Node, victims, names, uids), len(uids) > 0 || !standIns
 }

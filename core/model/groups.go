@@ -59,7 +59,7 @@ func (w *LiveWorkload) addChildren(parent int, name string) {
 	slices.SortFunc(children, func(a, b SubGroup) int { return compareStrings(a.Name, b.Name) })
 	for _, s := range children {
 		at := len(w.Groups)
-		w.Groups = append(w.Groups, Group{Name: s.Name, Parent: parent, Leaf: true, Min: s.MinMember, Topology: s.Topology})
+		w.Groups = append(w.Groups, Group{Name: s.Name, Parent: parent, Leaf: true, Min: s.MinMember, Topology: s.Topology, Done: s.Finished})
 		w.Groups[parent].Children = append(w.Groups[parent].Children, at)
 		w.addChildren(at, s.Name)
 		if n := len(w.Groups[at].Children); n > 0 {
@@ -100,7 +100,7 @@ func (w *LiveWorkload) count(p *LivePod, by int) {
 	case Started:
 		g.Active += by
 		g.Started += by
-	case Leaving, Jammed:
+	case Leaving:
 		g.Leaving += by
 	}
 }

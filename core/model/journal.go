@@ -10,6 +10,15 @@ type entry struct {
 	pod    *LivePod
 	before Place
 	charge []amount.Amount
+	// assumed is set where the step changed the pod's home.
+	assumed *assumption
+}
+
+// assumption is what a pod's home was, and by how much the request of its queues
+// grew.
+type assumption struct {
+	home    Place
+	request amount.Vector
 }
 
 // Mark is a point in what-if work to which Undo goes back.
@@ -23,6 +32,11 @@ func (c *Cluster) Undo(to Mark) {
 	for len(c.journal) > int(to) {
 		e := c.journal[len(c.journal)-1]
 		c.journal = c.journal[:len(c.journal)-1]
+		if a := e.assumed; a != nil {
+			e.pod.Home = a.home
+			c.requestMore(e.pod.Workload, a.request, -1)
+			continue
+		}
 		c.leave(e.pod)
 		e.pod.Charge = e.charge
 		c.enter(e.pod, e.before)
@@ -44,7 +58,7 @@ func (c *Cluster) Moved(since Mark, f func(p *LivePod, before Place)) {
 // Move gives a pod another place, as what-if work. The caller has seen that
 // it fits.
 func (c *Cluster) Move(p *LivePod, to Place) {
-	c.journal = append(c.journal, entry{p, p.Place, p.Charge})
+	c.journal = append(c.journal, entry{pod: p, before: p.Place, charge: p.Charge})
 	c.leave(p)
 	if to.Node != nil && to.Node != p.Node || to.Phase.Active() {
 		p.Charge = c.ChargeAt(p.Shape, to.Node, to.Held)
@@ -53,8 +67,13 @@ func (c *Cluster) Move(p *LivePod, to Place) {
 }
 
 // Evict turns a pod's place into one that is being released; a place that was
-// only promised, or found in this what-if work, is simply gone.
+// only promised, or found in this what-if work, is simply gone. A pod on the move
+// loses the place where it was to go.
 func (c *Cluster) Evict(p *LivePod) {
+	if p.From != nil {
+		c.Move(p, Place{Phase: Leaving, Node: p.From.Node, Held: p.From.Held})
+		return
+	}
 	if p.Home.Phase != Started {
 		c.Move(p, Place{})
 		return

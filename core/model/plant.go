@@ -116,6 +116,7 @@ func (c *Cluster) queueNode(q *Queue) QueueNode {
 	n := QueueNode{
 		Name: q.Name, Parent: NoQueue, Priority: q.Priority, CreatedAt: q.CreatedAt,
 		PreemptMinRuntime: q.PreemptMinRuntime, ReclaimMinRuntime: q.ReclaimMinRuntime,
+		EvictionsPerMinute: q.EvictionsPerMinute, PreemptionDelay: q.PreemptionDelay,
 	}
 	n.Quota, n.Limit = c.spread(q.Quota, 0), c.spread(q.Limit, amount.Unlimited)
 	n.Weight, n.Usage = c.spread(q.OverQuotaWeight, 0), c.spread(q.Usage, 0)

@@ -66,6 +66,9 @@ type QueueNode struct {
 
 	// Minimum run times in nanoseconds, negative where unset.
 	PreemptMinRuntime, ReclaimMinRuntime int64
+	// EvictionsPerMinute and PreemptionDelay as in Queue.
+	EvictionsPerMinute int
+	PreemptionDelay    int64
 }
 
 // Leaf says whether workloads may run in queue q.

@@ -129,6 +129,13 @@ type Queue struct {
 	// PreemptMinRuntime and ReclaimMinRuntime in nanoseconds protect running
 	// workloads; negative means unset: the parent's value holds.
 	PreemptMinRuntime, ReclaimMinRuntime int64
+	// EvictionsPerMinute bounds how many pods of the queue, and of the queues
+	// below it together, are evicted a minute for claimants; 0 means unset,
+	// negative any number. Bounds above hold as well.
+	EvictionsPerMinute int
+	// PreemptionDelay in nanoseconds is that of workloads that set none; 0 means
+	// unset: the parent's value holds. Negative is no delay.
+	PreemptionDelay int64
 	// Usage is the decayed share of the whole cluster that the queue used, in
 	// millionths, per resource; missing means 0.
 	Usage Quantities
@@ -156,6 +163,8 @@ type SubGroup struct {
 	// inner sub-groups; 0 means all of them.
 	MinSubGroup int
 	Topology    *TopologyConstraint
+	// Finished as in Workload, on leaves.
+	Finished int
 }
 
 // Spreading chooses between filling up and spreading out.
@@ -193,6 +202,10 @@ type Workload struct {
 	// Finished counts members that ended well and whose pods are gone, so that
 	// a gang that ends member by member is not taken for a broken one.
 	Finished int
+	// Released says that a member is lost and that the gang gives up the others
+	// with it: what holds room is evicted once StaleGrace is over, also if its
+	// minimum could be reached again or members have finished.
+	Released bool
 	// OneRun says that the pods that finished and those that come belong to the
 	// same run. Without it a run is over once the minimum has finished.
 	OneRun bool
@@ -280,6 +293,9 @@ type Pod struct {
 	Workload string // Workload.Key
 	SubGroup string
 	State    PodState
+	// StandIn pods are Promised and stand for one that is still to come, such as
+	// the successor of a pod that moves: they keep its room and never start.
+	StandIn bool
 	// Node and Held are set in states that hold room. A pod in such a state
 	// with claims but no Held gets free GPUs of its node booked for it, lowest
 	// IDs first.

@@ -108,11 +108,16 @@ func (t *timeline) cycle() (Round, bool, error) {
 }
 
 // secondLook decides again on what the plan made of the cluster: nothing may be
-// left to evict or withdraw. (Elastic workloads may grow one step more, into
-// room that victims leave over.)
+// left to decide.
 func (t *timeline) secondLook() []string {
 	plan := cycle.Decide(t.cluster)
 	var out []string
+	for _, x := range plan.Placements {
+		p := t.pods[x.Pod]
+		if p != nil && (!x.Kept || len(x.Awaits) == 0) { // others stand for pods that follow moved ones
+			out = append(out, fmt.Sprintf("a second look places pod %s", x.Pod))
+		}
+	}
 	for _, e := range plan.Evictions {
 		out = append(out, fmt.Sprintf("a second look evicts pod %s", e.Pod))
 	}
@@ -241,7 +246,7 @@ func targetUID(uid string) string { return uid + " (moved)" }
 func (t *timeline) holdTarget(p *pod) {
 	m := p.model
 	m.UID, m.Name = targetUID(m.UID), targetUID(m.Name)
-	m.State, m.Node, m.Held = model.Promised, p.target.Node, p.target.GPUs
+	m.State, m.StandIn, m.Node, m.Held = model.Promised, true, p.target.Node, p.target.GPUs
 	t.must(t.cluster.SetPod(m))
 }
 

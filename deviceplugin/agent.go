@@ -50,7 +50,9 @@ type agent struct {
 	// misread is what was told last about the node's annotation.
 	misread string
 	// registrations by resource kind.
-	registrations [3]atomic.Int64
+	registrations []atomic.Int64
+	// present is what the driver listed at the start.
+	present map[string]bool
 	// foreign is true while another plugin serves one of our resources.
 	foreign atomic.Bool
 }
@@ -150,8 +152,8 @@ func (a *agent) findForeign(ctx context.Context) {
 		return
 	}
 	found := false
-	for _, k := range pool.Kinds {
-		if id := foreignDevice(known[a.names[k]], k, a.pool); id != "" && a.names[k] != "" {
+	for _, k := range a.names.Served() {
+		if id := foreignDevice(known[a.names[k]], k, a.pool); id != "" {
 			found = true
 			if !a.foreign.Load() {
 				a.log.Error("another device plugin has taken over a resource on this node: remove one of the two", "resource", a.names[k], "device", id)

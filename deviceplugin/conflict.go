@@ -19,11 +19,8 @@ import (
 // GPU twice. known are the devices that the kubelet counts as healthy, nil if it
 // could not be asked; p says which of them could be ours.
 func conflict(node *corev1.Node, known map[string][]string, names match.Names, p *pool.Pool) error {
-	for _, k := range pool.Kinds {
+	for _, k := range names.Served() {
 		resource := names[k]
-		if resource == "" {
-			continue
-		}
 		if foreign := foreignDevice(known[resource], k, p); foreign != "" {
 			return fmt.Errorf("another device plugin serves %s on node %s (device %q is not ours): remove it from the node, or name another resource or none by option %s",
 				resource, node.Name, foreign, optionOf(k))
@@ -54,4 +51,9 @@ func publishedByUs(node *corev1.Node, resource string) bool {
 	return err == nil && slices.ContainsFunc(v.GPUs, func(g v1alpha1.InventoryGPU) bool { return slices.Contains(g.Resources, resource) })
 }
 
-func optionOf(k pool.Kind) string { return k.String() + "-resource" }
+func optionOf(k pool.Kind) string {
+	if k >= pool.Profiles {
+		return "mig-resource-prefix or mig-strategy"
+	}
+	return k.String() + "-resource"
+}

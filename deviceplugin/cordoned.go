@@ -56,7 +56,7 @@ func (a *agent) followNode(ctx context.Context, client kubernetes.Interface) {
 func (a *agent) onNode(n *corev1.Node) {
 	gpus := make([]cordon.GPU, 0, len(a.cards))
 	for _, c := range a.cards {
-		gpus = append(gpus, cordon.GPU{UUID: c.account.UUID, Index: c.hardware.Index})
+		gpus = append(gpus, cordon.GPU{UUID: c.account.UUID, Card: c.cardUUID(), Index: c.hardware.Index})
 	}
 	named, err := cordon.Parse(n.Annotations[v1alpha1.AnnotationCordonedGPUs], n.Name, gpus)
 	added, removed := a.vitals.setCordoned(named)

@@ -17,7 +17,6 @@ import (
 	"github.com/fairslice/fairslice/deviceplugin/match"
 	"github.com/fairslice/fairslice/deviceplugin/nvml"
 	"github.com/fairslice/fairslice/deviceplugin/pool"
-	"github.com/fairslice/fairslice/deviceplugin/publish"
 )
 
 // card is a GPU that is served.
@@ -27,6 +26,8 @@ type card struct {
 	// foreignMiB were in use at the start, before any container held the card.
 	foreignMiB int64
 	maxSharers int
+	// instance is set where the card is a MIG instance; hardware is then its own.
+	instance *nvml.Instance
 }
 
 // openLibrary opens what the options name.
@@ -45,36 +46,34 @@ func openLibrary(o *Options) (nvml.Library, error) {
 	}
 }
 
-// readCards lists the GPUs to serve, in the driver's order. A GPU that cannot be
-// served is left out with a warning; the others are served.
-func readCards(lib nvml.Library, o *Options, s sizing, log *slog.Logger) ([]card, error) {
-	gpus, err := lib.GPUs()
+// readCards lists the GPUs and MIG instances to serve, in the driver's order, and
+// under which names. A GPU that cannot be served is left out with a warning; the
+// others are served.
+func readCards(gpus []nvml.GPU, err error, o *Options, s sizing, log *slog.Logger) ([]card, match.Names, error) {
 	if err != nil {
 		if len(gpus) == 0 {
-			return nil, fmt.Errorf("reading the GPUs: %w", err)
+			return nil, nil, fmt.Errorf("reading the GPUs: %w", err)
 		}
 		log.Warn("some GPUs do not answer and are not served until they do", "error", err)
 	}
 	chosen, err := choose(gpus, o.GPUs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	uuids := make([]string, 0, len(gpus))
-	for _, g := range gpus {
-		uuids = append(uuids, g.UUID)
-	}
-	// Short IDs of all GPUs of the node, so that serving fewer changes none.
-	short, err := pool.ShortIDs(uuids)
+	shortID, err := shortIDs(gpus)
 	if err != nil {
-		return nil, fmt.Errorf("naming the GPUs: %w", err)
+		return nil, nil, err
+	}
+	instances, err := o.instancesOf(chosen, log)
+	if err != nil {
+		return nil, nil, err
 	}
 	var out []card
 	for _, g := range chosen {
 		if g.MIG {
-			log.Warn("a GPU in MIG mode is not served", "uuid", g.UUID)
 			continue
 		}
-		id := short[slices.Index(uuids, g.UUID)]
+		id := shortID(g.UUID)
 		usable, foreign := s.usable(g, id)
 		if usable <= 0 {
 			log.Warn("a GPU has no memory left for containers and is not served", "uuid", g.UUID, "totalMiB", g.TotalMiB, "reservedMiB", s.reserve(g), "usedMiB", g.UsedMiB)
@@ -82,7 +81,26 @@ func readCards(lib nvml.Library, o *Options, s sizing, log *slog.Logger) ([]card
 		}
 		out = append(out, card{hardware: g, account: pool.GPU{UUID: g.UUID, ID: id, MemoryMiB: usable}, foreignMiB: foreign, maxSharers: o.MaxSharers})
 	}
-	return out, nil
+	more, names, err := o.instanceCards(instances, o.names(), shortID, s)
+	out = append(out, more...)
+	return out, withoutIdle(names, out), err
+}
+
+// shortIDs names all GPUs and instances of the node, so that serving fewer changes
+// no name.
+func shortIDs(gpus []nvml.GPU) (func(uuid string) string, error) {
+	var uuids []string
+	for _, g := range gpus {
+		uuids = append(uuids, g.UUID)
+		for _, i := range g.Instances {
+			uuids = append(uuids, i.UUID)
+		}
+	}
+	short, err := pool.ShortIDs(uuids)
+	if err != nil {
+		return nil, fmt.Errorf("naming the GPUs: %w", err)
+	}
+	return func(uuid string) string { return short[slices.Index(uuids, uuid)] }, nil
 }
 
 // choose picks the GPUs that the option names.
@@ -114,35 +132,44 @@ func inventory(cards []card, names match.Names, condition func(uuid string) (why
 	for _, c := range cards {
 		why, cordoned := condition(c.account.UUID)
 		g := v1alpha1.InventoryGPU{
-			UUID: c.account.UUID, ID: c.account.ID, Index: c.hardware.Index, Model: publish.LabelValue(c.hardware.Model),
+			UUID: c.account.UUID, ID: c.account.ID, Index: c.hardware.Index, Model: c.model(),
 			MemoryMiB: c.account.MemoryMiB, NUMANode: c.hardware.NUMANode, Healthy: why == "",
 			Cordoned: cordoned, Reason: why, MaxSharers: c.maxSharers,
 		}
-		for _, name := range names {
-			if name != "" {
-				g.Resources = append(g.Resources, name)
+		for _, k := range names.Served() {
+			if c.instance == nil && k < pool.Profiles || c.instance != nil && k == c.account.As {
+				g.Resources = append(g.Resources, names[k])
 			}
+		}
+		if c.instance != nil {
+			g.MIG, g.Card = c.instance.Profile, c.instance.Card
 		}
 		v.GPUs = append(v.GPUs, g)
 	}
 	return v
 }
 
-// ErrGPUsChanged ends Run when a GPU appears that was not there at the start: a
-// restart serves it, and loses nothing.
+// ErrGPUsChanged ends Run when a GPU or MIG instance appears that was not there at
+// the start, or a GPU goes into MIG mode or out of it: a restart serves what is
+// there, and loses nothing.
 var ErrGPUsChanged = errors.New("the GPUs of this node have changed, the device plugin must be started again to serve them")
 
-// rescanEvery is how often the driver is asked for GPUs that were not there.
-const rescanEvery = time.Minute
-
-// rescan ends with ErrGPUsChanged when a GPU appears that was not there at the
-// start.
-func (a *agent) rescan(ctx context.Context, lib nvml.Library) error {
-	known := map[string]bool{}
-	for _, c := range a.cards {
-		known[c.account.UUID] = true
+// present names each GPU in its mode, and each MIG instance.
+func present(gpus []nvml.GPU) map[string]bool {
+	out := map[string]bool{}
+	for _, g := range gpus {
+		out[fmt.Sprintf("%s, MIG mode %t", g.UUID, g.MIG)] = true
+		for _, i := range g.Instances {
+			out[i.UUID] = true
+		}
 	}
-	tick := time.NewTicker(rescanEvery)
+	return out
+}
+
+// rescan ends with ErrGPUsChanged when something appears that was not there at the
+// start. What went away is the business of its health.
+func (a *agent) rescan(ctx context.Context, lib nvml.Library) error {
+	tick := time.NewTicker(a.o.RescanEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -150,13 +177,10 @@ func (a *agent) rescan(ctx context.Context, lib nvml.Library) error {
 			return nil
 		case <-tick.C:
 		}
-		now, err := readCards(lib, &a.o, a.sizing, slog.New(slog.DiscardHandler))
-		if err != nil {
-			continue // GPUs that went away are the business of their health
-		}
-		for _, c := range now {
-			if !known[c.account.UUID] {
-				a.log.Error("a GPU has appeared", "uuid", c.account.UUID)
+		gpus, _ := lib.GPUs() //nolint:errcheck // those that answer are there
+		for what := range present(gpus) {
+			if !a.present[what] {
+				a.log.Error("a GPU has appeared", "uuid", what)
 				return ErrGPUsChanged
 			}
 		}

@@ -90,6 +90,10 @@ func (i *IsolationOptions) validate(stateDir, cdiDir string) error {
 // chooseLayer takes the first level that works. A level is tried, not guessed from
 // a version.
 func (a *agent) chooseLayer(lib nvml.Library) error {
+	if a.onlyInstances() {
+		a.log.Info("containers are held to their memory", "isolation", enforce.LevelMIG)
+		return nil // the hardware holds them
+	}
 	var why []error
 	for _, level := range a.o.Isolation.Levels {
 		layer, err := a.tryLayer(level, lib)
@@ -154,7 +158,9 @@ func (a *agent) cgroupLayer() (enforce.Layer, error) {
 	defer func() { _ = driver.Close() }()
 	uuids := make([]string, 0, len(a.cards))
 	for _, c := range a.cards {
-		uuids = append(uuids, c.account.UUID)
+		if c.instance == nil { // the driver has no limits in MIG mode
+			uuids = append(uuids, c.account.UUID)
+		}
 	}
 	if err := cgroup.Probe(driver, a.o.Isolation.CgroupRoot, uuids); err != nil {
 		return nil, err
@@ -227,6 +233,9 @@ func (d *declarations) of(uid string) (int, error) {
 
 // start prepares the limit of a container that is about to start.
 func (a *agent) start(k pool.Kind, ids []string) error {
+	if shares, err := a.pool.Shares(k, ids); err == nil && len(shares) > 0 && shares[0].GPU.Instance {
+		return nil
+	}
 	processes := 0
 	if owner, known := a.ownerOf(k, ids); known {
 		var err error

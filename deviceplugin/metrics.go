@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/fairslice/fairslice/deviceplugin/health"
-	"github.com/fairslice/fairslice/deviceplugin/pool"
 )
 
 // Metric descriptions; those of containers are in metrics_usage.go.
@@ -49,11 +48,9 @@ func (a *agent) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
 	for _, u := range a.book.Uses() {
-		for _, k := range pool.Kinds {
-			if a.names[k] != "" {
-				gauge(descHeld, float64(u.Held[k]), u.UUID, a.names[k])
-				gauge(descRoom, float64(u.Room[k]), u.UUID, a.names[k])
-			}
+		for _, k := range a.names.Served() {
+			gauge(descHeld, float64(u.Held[k]), u.UUID, a.names[k])
+			gauge(descRoom, float64(u.Room[k]), u.UUID, a.names[k])
 		}
 		state, xids := a.vitals.state(u.UUID)
 		for _, s := range []health.State{health.Healthy, health.Unhealthy, health.Probation} {
@@ -70,10 +67,8 @@ func (a *agent) Collect(ch chan<- prometheus.Metric) {
 	count(descRefused, c.Refused)
 	count(descOrphaned, c.Orphaned)
 	count(descCorrected, a.pods.Written())
-	for _, k := range pool.Kinds {
-		if a.names[k] != "" {
-			count(descRegistrations, a.registrations[k].Load(), a.names[k])
-		}
+	for _, k := range a.names.Served() {
+		count(descRegistrations, a.registrations[k].Load(), a.names[k])
 	}
 	gauge(descForeign, oneIf(a.foreign.Load()))
 }

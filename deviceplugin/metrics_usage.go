@@ -106,7 +106,10 @@ func (a *agent) collectShare(m containerMetrics, s usage.Sample, level string) {
 	}
 	m.gauge(descMilli, float64(s.MilliGPU))
 	m.gauge(descLimit, float64(s.LimitBytes>>20))
-	if !s.Whole {
+	switch {
+	case s.Instance:
+		m.gauge(descIsolation, 1, enforce.LevelMIG)
+	case !s.Whole:
 		m.gauge(descIsolation, 1, level)
 	}
 }

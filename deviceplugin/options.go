@@ -51,6 +51,8 @@ type Options struct {
 	// MaxSharers is how many containers may share a GPU at a time, 0 for no limit.
 	// The control plane keeps it.
 	MaxSharers int
+	// MIG is what becomes of GPUs in MIG mode.
+	MIG MIGOptions
 	// ForeignMemory is what is done about memory used outside Fairslice: warn,
 	// subtract or ignore.
 	ForeignMemory string
@@ -87,6 +89,8 @@ type Options struct {
 	InformerWait time.Duration
 	// ReconcileEvery is the time between two comparisons with the kubelet.
 	ReconcileEvery time.Duration
+	// RescanEvery is the time between two looks for GPUs that were not there.
+	RescanEvery time.Duration
 
 	// Isolation is what may hold containers to their memory.
 	Isolation IsolationOptions
@@ -118,7 +122,8 @@ func DefaultOptions() Options {
 		DevRoot:     "/dev",
 		StateDir:    "/var/lib/fairslice",
 		Probation:   rules.Probation, ProbeEvery: 10 * time.Second,
-		InformerWait: 2 * time.Second, ReconcileEvery: 10 * time.Second,
+		InformerWait: 2 * time.Second, ReconcileEvery: 10 * time.Second, RescanEvery: time.Minute,
+		MIG:         defaultMIGOptions(),
 		Isolation:   defaultIsolationOptions(),
 		Watch:       defaultWatchOptions(),
 		MetricsAddr: ":9400",
@@ -157,6 +162,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.ProbeEvery, "probe-every", o.ProbeEvery, "time between two probes of a GPU")
 	f.DurationVar(&o.InformerWait, "informer-wait", o.InformerWait, "how long an allocation waits for its pod to appear")
 	f.DurationVar(&o.ReconcileEvery, "reconcile-every", o.ReconcileEvery, "time between two comparisons with the kubelet")
+	f.DurationVar(&o.RescanEvery, "rescan-every", o.RescanEvery, "time between two looks for GPUs and MIG instances that were not there")
+	o.MIG.addFlags(f)
 	o.Isolation.addFlags(f)
 	o.Watch.addFlags(f)
 	f.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics and /healthz; empty for none")
@@ -171,7 +178,7 @@ func (o *Options) Validate() error {
 		return err
 	}
 	for name, d := range map[string]time.Duration{
-		"probation": o.Probation, "probe-every": o.ProbeEvery, "reconcile-every": o.ReconcileEvery,
+		"probation": o.Probation, "probe-every": o.ProbeEvery, "reconcile-every": o.ReconcileEvery, "rescan-every": o.RescanEvery,
 	} {
 		if d <= 0 {
 			return fmt.Errorf("option %s is %v, must be above 0", name, d)
@@ -184,6 +191,9 @@ func (o *Options) Validate() error {
 		if !filepath.IsAbs(dir.value) {
 			return fmt.Errorf("option %s is %q, must be an absolute path", dir.name, dir.value)
 		}
+	}
+	if err := o.MIG.validate(o.WholeResource); err != nil {
+		return err
 	}
 	if err := o.Isolation.validate(o.StateDir, o.CDIDir); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,9 @@ type overseer struct {
 	book      *match.Book
 	o         WatchOptions
 	uuids     []string
-	log       *slog.Logger
+	// shared are those of which containers may have parts.
+	shared []string
+	log    *slog.Logger
 	// judge is called for each verdict, foreign when foreign use of a card begins.
 	judge   func(ctx context.Context, uuid string, v watchdog.Verdict)
 	foreign func(c usage.Card)
@@ -54,6 +57,9 @@ func newOverseer(a *agent, lib nvml.Library) *overseer {
 	}
 	for _, c := range a.cards {
 		v.uuids = append(v.uuids, c.account.UUID)
+		if c.instance == nil {
+			v.shared = append(v.shared, c.account.UUID)
+		}
 	}
 	return v
 }
@@ -169,11 +175,14 @@ func (v *overseer) keep(uuid string, c usage.Card, blind bool) {
 	}
 }
 
-// enforces says whether every card is watched and something is done about it. It
+// enforces says whether every card with parts is watched and something is done about it. It
 // must be called with the lock held.
 func (v *overseer) enforces() bool {
 	acts := v.o.Action == string(watchdog.Kill) || v.o.Action == string(watchdog.Evict)
-	return acts && len(v.uuids) > 0 && len(v.seen) == len(v.uuids)
+	return acts && len(v.shared) > 0 && !slices.ContainsFunc(v.shared, func(uuid string) bool {
+		_, watched := v.seen[uuid]
+		return !watched
+	})
 }
 
 // count notes that a container was found over its limit.
@@ -198,6 +207,9 @@ func (v *overseer) countOutcome(outcome string) {
 
 // isolation is the level that the node offers.
 func (a *agent) isolation() string {
+	if a.onlyInstances() {
+		return enforce.LevelMIG
+	}
 	if level := a.layer.Level(); level != enforce.LevelNone {
 		return level
 	}

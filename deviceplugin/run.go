@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -79,10 +80,13 @@ func Run(ctx context.Context, o Options) error {
 // openCards reads the GPUs and makes what stands on them.
 func (a *agent) openCards(lib nvml.Library, node *corev1.Node) error {
 	a.sizing = a.o.sizing(node)
+	gpus, lost := lib.GPUs()
+	a.present = present(gpus)
 	var err error
-	if a.cards, err = readCards(lib, &a.o, a.sizing, a.log); err != nil {
+	if a.cards, a.names, err = readCards(gpus, lost, &a.o, a.sizing, a.log); err != nil {
 		return err
 	}
+	a.registrations = make([]atomic.Int64, len(a.names))
 	if err := a.openBook(); err != nil {
 		return err
 	}
@@ -99,7 +103,7 @@ func (a *agent) openBook() error {
 	accounts := make([]pool.GPU, 0, len(a.cards))
 	for _, c := range a.cards {
 		accounts = append(accounts, c.account)
-		a.log.Info("serving a GPU", "uuid", c.account.UUID, "id", c.account.ID, "model", c.hardware.Model, "memoryMiB", c.account.MemoryMiB)
+		a.log.Info("serving a GPU", "uuid", c.account.UUID, "id", c.account.ID, "model", c.model(), "memoryMiB", c.account.MemoryMiB)
 	}
 	var err error
 	if a.pool, err = pool.New(accounts); err != nil {
@@ -121,9 +125,9 @@ func (a *agent) writeCDI(simulated bool) error {
 	if simulated {
 		devRoot = ""
 	}
-	devices := make([]cdispec.Device, 0, len(a.cards))
-	for _, c := range a.cards {
-		devices = append(devices, cdispec.Device{UUID: c.account.UUID, Minor: c.hardware.Minor})
+	devices, err := a.cdiDevices(simulated)
+	if err != nil {
+		return err
 	}
 	return cdispec.Write(a.o.CDIDir, devRoot, devices)
 }

@@ -64,6 +64,7 @@ func (o *Options) sizing(node *corev1.Node) sizing {
 		names := o.names()
 		return slices.ContainsFunc(state.Held, func(h kubelet.Held) bool {
 			_, ours := names.Kind(h.Resource)
+			ours = ours || o.MIG.Strategy == MIGMixed && strings.HasPrefix(h.Resource, o.MIG.ResourcePrefix)
 			return ours && slices.ContainsFunc(h.IDs, func(id string) bool { return id == short || strings.HasPrefix(id, short+"-") })
 		})
 	}

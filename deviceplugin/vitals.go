@@ -24,6 +24,8 @@ type vitals struct {
 	book  *match.Book
 	log   *slog.Logger
 	uuids []string
+	// parts are what fails with a card: itself, or its MIG instances.
+	parts map[string][]string
 	// told is called after each change, with the lock held.
 	told func(uuid string, s health.State, why string)
 
@@ -38,11 +40,12 @@ func newVitals(lib nvml.Library, o *Options, book *match.Book, cards []card, log
 	v := &vitals{
 		told: func(string, health.State, string) {},
 		lib:  lib, rules: o.rules(), every: o.ProbeEvery, book: book, log: log,
-		machines: map[string]*health.Machine{}, xids: map[string]int64{}, probe: make(chan struct{}, 1),
+		machines: map[string]*health.Machine{}, parts: map[string][]string{}, xids: map[string]int64{}, probe: make(chan struct{}, 1),
 	}
 	for _, c := range cards {
 		v.uuids = append(v.uuids, c.account.UUID)
 		v.machines[c.account.UUID] = &health.Machine{}
+		v.parts[c.cardUUID()] = append(v.parts[c.cardUUID()], c.account.UUID)
 	}
 	return v
 }
@@ -84,13 +87,11 @@ func (v *vitals) onEvent(e nvml.Event) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	m, ours := v.machines[e.UUID]
-	if !ours {
-		return
-	}
-	v.xids[e.UUID]++
-	if m.OnXID(v.rules, e.XID, e.At) {
-		v.tell(e.UUID, m)
+	for _, uuid := range v.parts[e.UUID] {
+		v.xids[uuid]++
+		if m := v.machines[uuid]; m.OnXID(v.rules, e.XID, e.At) {
+			v.tell(uuid, m)
+		}
 	}
 }
 

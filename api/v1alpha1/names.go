@@ -86,9 +86,10 @@ const (
 	// LabelGPUModel is the model of the node's GPUs as a label value, for
 	// example "NVIDIA-A100-SXM4-40GB"; "mixed" when they differ.
 	LabelGPUModel = Group + "/gpu.model"
-	// LabelGPUCount is the number of GPUs that the plugin serves.
+	// LabelGPUCount is the number of physical GPUs that the plugin serves.
 	LabelGPUCount = Group + "/gpu.count"
-	// LabelGPUMemory is the usable memory of the smallest GPU, in MiB.
+	// LabelGPUMemory is the usable memory of the smallest GPU or MIG instance, in
+	// MiB.
 	LabelGPUMemory = Group + "/gpu.memory"
 	// LabelGPUIsolation is the strongest isolation level that the node offers:
 	// mig, cgroup, mps, intercept, watch or none. The same key is an annotation.

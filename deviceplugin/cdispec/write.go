@@ -27,11 +27,14 @@ const (
 // controlNodes serve all GPUs of a node.
 var controlNodes = []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"}
 
-// Device is a GPU of the specification.
+// Device is a GPU or a MIG instance of the specification.
 type Device struct {
 	UUID string
 	// Minor is the number of /dev/nvidia<Minor>; below 0 there is no device node.
 	Minor int
+	// Capabilities are the minor numbers of /dev/nvidia-caps/nvidia-cap<n> that a MIG
+	// instance needs beside its card.
+	Capabilities []int
 }
 
 // Write replaces the specification in dir. Control nodes are those that exist
@@ -45,6 +48,9 @@ func Write(dir, devRoot string, devices []Device) error {
 		}
 		if devRoot != "" && d.Minor >= 0 {
 			edits.DeviceNodes = append(edits.DeviceNodes, &specs.DeviceNode{Path: "/dev/nvidia" + strconv.Itoa(d.Minor)})
+			for _, n := range d.Capabilities {
+				edits.DeviceNodes = append(edits.DeviceNodes, &specs.DeviceNode{Path: "/dev/nvidia-caps/nvidia-cap" + strconv.Itoa(n)})
+			}
 		}
 		spec.Devices = append(spec.Devices, specs.Device{Name: d.UUID, ContainerEdits: edits})
 	}

@@ -4,6 +4,7 @@
 package cordon
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,10 +17,11 @@ import (
 const Reason = "it is cordoned by annotation " + v1alpha1.AnnotationCordonedGPUs + " of the node"
 
 // GPU as it can be named: by the UUID, which stays, or by the driver's index, which
-// a reboot may change.
+// a reboot may change. A MIG instance can also be named by the UUID or index of its
+// card, with all others of it.
 type GPU struct {
-	UUID  string
-	Index int
+	UUID, Card string
+	Index      int
 }
 
 // Parse returns the UUIDs of the GPUs that the annotation's value names, in the
@@ -32,13 +34,13 @@ func Parse(value, node string, gpus []GPU) ([]string, error) {
 		if entry == "" {
 			continue
 		}
-		at := slices.IndexFunc(gpus, func(g GPU) bool {
-			return strings.EqualFold(g.UUID, entry) || strconv.Itoa(g.Index) == entry
-		})
-		switch quoted := shown(entry); {
-		case at >= 0:
-			named[gpus[at].UUID] = true
-		case !slices.Contains(unknown, quoted):
+		found := false
+		for _, g := range gpus {
+			if strings.EqualFold(g.UUID, entry) || strings.EqualFold(g.Card, entry) || strconv.Itoa(g.Index) == entry {
+				named[g.UUID], found = true, true
+			}
+		}
+		if quoted := shown(entry); !found && !slices.Contains(unknown, quoted) {
 			unknown = append(unknown, quoted)
 		}
 	}
@@ -47,7 +49,9 @@ func Parse(value, node string, gpus []GPU) ([]string, error) {
 		if named[g.UUID] {
 			out = append(out, g.UUID)
 		}
-		have = append(have, fmt.Sprintf("%d (%s)", g.Index, g.UUID))
+		if card := fmt.Sprintf("%d (%s)", g.Index, cmp.Or(g.Card, g.UUID)); !slices.Contains(have, card) {
+			have = append(have, card)
+		}
 	}
 	if len(unknown) == 0 {
 		return out, nil

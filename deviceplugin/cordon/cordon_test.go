@@ -9,7 +9,23 @@ import (
 	"testing"
 )
 
-var node = []GPU{{"GPU-aaaa", 0}, {"GPU-bbbb", 1}, {"GPU-cccc", 3}}
+var node = []GPU{{UUID: "GPU-aaaa"}, {UUID: "GPU-bbbb", Index: 1}, {UUID: "GPU-cccc", Index: 3}}
+
+// TestInstances: a card's name stands for all of its MIG instances.
+func TestInstances(t *testing.T) {
+	gpus := []GPU{{UUID: "MIG-1", Card: "GPU-aaaa"}, {UUID: "MIG-2", Card: "GPU-aaaa"}, {UUID: "MIG-3", Card: "GPU-bbbb", Index: 1}}
+	for value, want := range map[string]string{
+		"MIG-2": "MIG-2", "GPU-AAAA": "MIG-1 MIG-2", "0": "MIG-1 MIG-2", "1,mig-1": "MIG-1 MIG-3", "MIG-4": "",
+	} {
+		got, err := Parse(value, "n1", gpus)
+		if strings.Join(got, " ") != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %v, %v; want %s", value, got, err, want)
+		}
+		if err != nil && !strings.Contains(err.Error(), "by UUID or index: 0 (GPU-aaaa), 1 (GPU-bbbb)") {
+			t.Error(err)
+		}
+	}
+}
 
 func TestParse(t *testing.T) {
 	for value, want := range map[string]struct {

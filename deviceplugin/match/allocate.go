@@ -157,7 +157,7 @@ func (b *Book) choose(k pool.Kind, shares []pool.Share, reuse string, waiting []
 // chooseUnplanned is rule B3.
 func (b *Book) chooseUnplanned(k pool.Kind, shares []pool.Share, fits, waiting []need) (*need, *Refusal) {
 	at := slices.IndexFunc(fits, func(n need) bool { return n.plan == nil })
-	if k != pool.Whole && (!b.cfg.AllowUnplanned || len(shares) > 1) || at < 0 && len(fits) > 0 {
+	if k.Parts() && (!b.cfg.AllowUnplanned || len(shares) > 1) || at < 0 && len(fits) > 0 {
 		return nil, b.refuse(k, shares, fits)
 	}
 	if err := b.breaksNoPlan(k, shares, waiting, nil); err != nil {

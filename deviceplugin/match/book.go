@@ -178,12 +178,12 @@ func (b *Book) recount() {
 	}
 }
 
-// rooms of all cards, in slices.
+// rooms of all cards, each in a unit of its own.
 func (b *Book) rooms() []int64 {
 	gpus := b.pool.GPUs()
 	out := make([]int64, len(gpus))
 	for i, g := range gpus {
-		out[i] = b.pool.Room(g.UUID, pool.Slice)
+		out[i] = b.pool.Free(g.UUID)
 	}
 	return out
 }
@@ -238,8 +238,8 @@ func (b *Book) Counters() Counters {
 // Use is how many devices of each kind are in use on a card.
 type Use struct {
 	UUID string
-	Held [3]int // by pool.Kind
-	Room [3]int64
+	Held map[pool.Kind]int
+	Room map[pool.Kind]int64
 }
 
 // Uses lists the cards in order.
@@ -248,8 +248,8 @@ func (b *Book) Uses() []Use {
 	defer b.mu.Unlock()
 	var out []Use
 	for _, g := range b.pool.GPUs() {
-		u := Use{UUID: g.UUID}
-		for _, k := range pool.Kinds {
+		u := Use{UUID: g.UUID, Held: map[pool.Kind]int{}, Room: map[pool.Kind]int64{}}
+		for _, k := range b.pool.Kinds() {
 			u.Held[k], u.Room[k] = b.pool.Held(g.UUID, k), b.pool.Room(g.UUID, k)
 		}
 		out = append(out, u)

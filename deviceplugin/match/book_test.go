@@ -232,7 +232,7 @@ func (n *node) run(t *testing.T, line string) string {
 		return strings.Join(out, "\n")
 	case "healthy":
 		var out []string
-		for _, k := range pool.Kinds {
+		for _, k := range n.book.pool.Kinds() {
 			var ids []string
 			for _, d := range n.book.Devices(k) {
 				if d.Healthy {

@@ -55,13 +55,20 @@ func (b *Book) truth(p *pod) (v1alpha1.Assignment, bool) {
 		}
 		wrong = true
 		entry := v1alpha1.ContainerAssignment{Name: n.owner.Container, Resource: b.cfg.Names[n.kind], GPUs: assigned(actual)}
-		if i := slices.IndexFunc(a.Containers, func(c v1alpha1.ContainerAssignment) bool { return c.Name == entry.Name }); i >= 0 {
+		if i := slices.IndexFunc(a.Containers, func(c v1alpha1.ContainerAssignment) bool {
+			return c.Name == entry.Name && (c.Resource == entry.Resource || !b.asks(p, c))
+		}); i >= 0 {
 			a.Containers[i] = entry
 		} else {
 			a.Containers = append(a.Containers, entry)
 		}
 	}
 	return a, wrong
+}
+
+// asks says whether a container of the pod asks for what an entry gives it.
+func (b *Book) asks(p *pod, c v1alpha1.ContainerAssignment) bool {
+	return slices.ContainsFunc(p.needs, func(n need) bool { return n.owner.Container == c.Name && b.cfg.Names[n.kind] == c.Resource })
 }
 
 func assigned(shares []pool.Share) []v1alpha1.AssignedGPU {

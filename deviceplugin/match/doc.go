@@ -22,8 +22,8 @@
 //     interchangeable: if the guess was wrong, only their annotations change
 //     (Corrections).
 //   - B3: slices and GiB are never given without a plan (unless AllowUnplanned),
-//     and never over more GPUs than planned. Whole GPUs are, where no plan waits
-//     for the card: the IDs alone say which GPU it is.
+//     and never over more GPUs than planned. Whole GPUs and MIG instances are,
+//     where no plan waits for them: the IDs alone say which it is.
 //   - B4: devices off the plan are given only where that breaks no other plan.
 //   - B5: devices are free when the kubelet's records no longer name them, or
 //     when their pod is gone or terminal; a deletion timestamp frees nothing.

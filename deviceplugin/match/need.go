@@ -15,18 +15,19 @@ import (
 	"github.com/fairslice/fairslice/deviceplugin/pool"
 )
 
-// Names are the names under which the three resources are served; an empty name
-// is not served.
-type Names [3]string // by pool.Kind
+// Names are the names under which the resources are served, by pool.Kind: whole
+// GPUs, slices, GiB, and one for each profile of MIG instances. An empty name is
+// not served.
+type Names []string
 
-// DefaultNames serves all three.
+// DefaultNames serves GPUs that are not in MIG mode.
 func DefaultNames() Names {
 	return Names{v1alpha1.ResourceWholeGPU, v1alpha1.ResourceGPUSlice, v1alpha1.ResourceGPUMemory}
 }
 
 // Kind of a served resource.
 func (n Names) Kind(resource string) (pool.Kind, bool) {
-	i := slices.Index(n[:], resource)
+	i := slices.Index(n, resource)
 	return pool.Kind(i), i >= 0 && resource != ""
 }
 
@@ -44,6 +45,17 @@ func (o Owner) String() string {
 		return fmt.Sprintf("pod with UID %s, container %s", o.PodUID, o.Container)
 	}
 	return fmt.Sprintf("pod %s/%s, container %s", o.Namespace, o.Pod, o.Container)
+}
+
+// Served lists the kinds that have a name.
+func (n Names) Served() []pool.Kind {
+	var out []pool.Kind
+	for k, name := range n {
+		if name != "" {
+			out = append(out, pool.Kind(k))
+		}
+	}
+	return out
 }
 
 // need is a container that asks for one of our resources.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plugin speaks the kubelet's device plugin protocol (v1beta1) for the
-// three resources of a node: one gRPC server and one registration for each.
+// resources of a node: one gRPC server and one registration for each.
 //
 // It decides nothing about GPUs: package match does. It owns the protocol's
 // traps. Each start has its own socket names, because kubelet 1.37 refuses a

@@ -62,11 +62,12 @@ type Responder struct {
 	Processes func(podUID string) (int, error)
 }
 
-// respond may fail only because of the layer, or of what the pod declares for it.
-func (r Responder) respond(g match.Grant) (*deviceplugin.ContainerAllocateResponse, error) {
-	shares := slices.Clone(g.Shares)
-	// The order in which the container's CUDA sees them.
-	slices.SortFunc(shares, func(a, b pool.Share) int { return r.Index[a.GPU.UUID] - r.Index[b.GPU.UUID] })
+// limit lets the layer hold the container; the hardware holds those that have MIG
+// instances.
+func (r Responder) limit(g match.Grant, shares []pool.Share) (enforce.Edits, error) {
+	if shares[0].GPU.Instance {
+		return enforce.Edits{}, nil
+	}
 	c := enforce.Container{ID: enforce.ContainerID(r.Names[g.Kind], g.IDs), Whole: g.Kind == pool.Whole}
 	for _, s := range shares {
 		compute := int64(1000)
@@ -77,11 +78,23 @@ func (r Responder) respond(g match.Grant) (*deviceplugin.ContainerAllocateRespon
 	}
 	var err error
 	if c.Processes, err = r.Processes(g.Predicted.PodUID); err != nil {
-		return nil, fmt.Errorf("%s: %w", g.Predicted, err)
+		return enforce.Edits{}, fmt.Errorf("%s: %w", g.Predicted, err)
 	}
 	edits, err := r.Layer.Prepare(c)
 	if err != nil {
-		return nil, fmt.Errorf("preparing the %s limit of %s: %w", r.Layer.Level(), c.ID, err)
+		return enforce.Edits{}, fmt.Errorf("preparing the %s limit of %s: %w", r.Layer.Level(), c.ID, err)
+	}
+	return edits, nil
+}
+
+// respond may fail only because of the layer, or of what the pod declares for it.
+func (r Responder) respond(g match.Grant) (*deviceplugin.ContainerAllocateResponse, error) {
+	shares := slices.Clone(g.Shares)
+	// The order in which the container's CUDA sees them.
+	slices.SortStableFunc(shares, func(a, b pool.Share) int { return r.Index[a.GPU.UUID] - r.Index[b.GPU.UUID] })
+	edits, err := r.limit(g, shares)
+	if err != nil {
+		return nil, err
 	}
 	out := &deviceplugin.ContainerAllocateResponse{Envs: r.environment(g.Kind, shares)}
 	maps.Copy(out.Envs, edits.Env)
@@ -122,7 +135,7 @@ func (r Responder) environment(k pool.Kind, shares []pool.Share) map[string]stri
 	if slices.Contains(r.Lists, ListEnv) {
 		env[envVisible] = uuids
 	}
-	if k == pool.Whole {
+	if !k.Parts() {
 		return env
 	}
 	ordinal := -1

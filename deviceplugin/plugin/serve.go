@@ -38,7 +38,7 @@ const (
 	registerTimeout       = 10 * time.Second
 )
 
-// Config of the three servers.
+// Config of the servers.
 type Config struct {
 	// Dir holds the kubelet's socket and ours.
 	Dir string
@@ -93,10 +93,7 @@ func generation(parent context.Context, cfg *Config) error {
 	}
 	nonce := fmt.Sprintf("%d-%x-%d", os.Getpid(), time.Now().UnixNano(), started.Add(1))
 	var sockets []string
-	for _, k := range pool.Kinds {
-		if cfg.Names[k] == "" {
-			continue
-		}
+	for _, k := range cfg.Names.Served() {
 		socket := filepath.Join(cfg.Dir, fmt.Sprintf("%s%s-%s.sock", socketPrefix, k, nonce))
 		stop, err := serve(socket, k, cfg)
 		if err != nil {

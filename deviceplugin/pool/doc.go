@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pool keeps the account of what is taken of each GPU of one node and
-// derives from it which device IDs of the three resources can still be handed
+// derives from it which device IDs of each resource can still be handed
 // out. A whole GPU, its slices and its GiB are three views of one card: what
-// one resource takes, the other two lose.
+// one resource takes, the other two lose. A MIG instance is a card of its own
+// here, and is handed out whole, as a device of one kind alone.
 //
 // Units. Everything is exact integer arithmetic in hundredths of a MiB, so that
 // a slice (one hundredth of the card's memory) and a GiB have no rounding:
@@ -13,7 +14,7 @@
 //	slice  MemoryMiB
 //	GiB    100 × 1024
 //
-// Device IDs. "<gpu>" is the whole card, "<gpu>-<n>" its slices (n from 0 to 99)
+// Device IDs. "<gpu>" is the whole card or instance, "<gpu>-<n>" its slices (n from 0 to 99)
 // and GiB (n from 0 to ⌊MemoryMiB/1024⌋−1); <gpu> is a short form of the UUID
 // (see ShortIDs). The same ID in two resources means two different devices.
 //

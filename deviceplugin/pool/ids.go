@@ -38,9 +38,9 @@ func ShortIDs(uuids []string) ([]string, error) {
 	}
 }
 
-// bareUUID drops "GPU-" and whatever a device ID could not carry.
+// bareUUID drops "GPU-" or "MIG-" and whatever a device ID could not carry.
 func bareUUID(uuid string) string {
-	uuid = strings.ToLower(strings.TrimPrefix(uuid, "GPU-"))
+	uuid = strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(uuid, "MIG-"), "GPU-"))
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
@@ -54,18 +54,19 @@ func allDifferent(ids []string) bool {
 	return len(slices.Compact(sorted)) == len(ids)
 }
 
-// Kind says which of the three resources a device belongs to.
+// Kind says which resource a device belongs to.
 type Kind int
 
-// The three kinds of devices.
+// The kinds of devices. From Profiles on, each is one profile of MIG instances.
 const (
 	Whole Kind = iota
 	Slice
 	Memory
+	Profiles
 )
 
-// Kinds lists all kinds in a fixed order.
-var Kinds = []Kind{Whole, Slice, Memory}
+// Parts says whether the devices of the kind are parts of a GPU.
+func (k Kind) Parts() bool { return k == Slice || k == Memory }
 
 // String names the kind as logs and metrics do.
 func (k Kind) String() string {
@@ -77,13 +78,13 @@ func (k Kind) String() string {
 	case Memory:
 		return "memory"
 	default:
-		return "kind " + strconv.Itoa(int(k))
+		return "mig" + strconv.Itoa(int(k-Profiles))
 	}
 }
 
 // deviceID is the inverse of Pool.locate.
 func deviceID(gpu string, k Kind, n int) string {
-	if k == Whole {
+	if !k.Parts() {
 		return gpu
 	}
 	return gpu + "-" + strconv.Itoa(n)
@@ -92,14 +93,14 @@ func deviceID(gpu string, k Kind, n int) string {
 // locate finds the card and number that a device ID stands for.
 func (p *Pool) locate(k Kind, id string) (card, n int, err error) {
 	gpu, number := id, ""
-	if k != Whole {
+	if k.Parts() {
 		gpu, number, _ = strings.Cut(id, "-")
 	}
 	card, known := p.byID[gpu]
-	if !known {
+	if !known || p.cards[card].count(k) == 0 {
 		return 0, 0, fmt.Errorf("device %q belongs to no GPU that this plugin serves", id)
 	}
-	if k == Whole {
+	if !k.Parts() {
 		return card, 0, nil
 	}
 	n, err = strconv.Atoi(number)

@@ -25,6 +25,11 @@ type GPU struct {
 	ID string
 	// MemoryMiB that containers may use, above 0.
 	MemoryMiB int64
+	// Instance is true for a MIG instance, which is handed out whole and as a device
+	// of kind As alone; Milli is its part of its card in thousandths.
+	Instance bool
+	As       Kind
+	Milli    int64
 }
 
 // Device is one device ID with the health to advertise.
@@ -50,17 +55,18 @@ type Share struct {
 type Pool struct {
 	cards []card
 	byID  map[string]int
+	kinds []Kind
 }
 
 type card struct {
 	GPU
 	bad  bool
-	held [3]map[int]bool // by Kind: the numbers in use
+	held map[Kind]map[int]bool // the numbers in use
 }
 
 // New returns a pool of unused, healthy cards.
 func New(gpus []GPU) (*Pool, error) {
-	p := &Pool{byID: make(map[string]int, len(gpus))}
+	p := &Pool{byID: make(map[string]int, len(gpus)), kinds: []Kind{Whole, Slice, Memory}}
 	total := 0
 	for i, g := range gpus {
 		if g.MemoryMiB <= 0 {
@@ -70,10 +76,10 @@ func New(gpus []GPU) (*Pool, error) {
 			return nil, fmt.Errorf("GPU %s has ID %q, must be set and unique", g.UUID, g.ID)
 		}
 		p.byID[g.ID] = i
-		c := card{GPU: g}
-		for _, k := range Kinds {
-			c.held[k] = map[int]bool{}
+		for g.Instance && g.As >= Kind(len(p.kinds)) {
+			p.kinds = append(p.kinds, Kind(len(p.kinds)))
 		}
+		c := card{GPU: g, held: map[Kind]map[int]bool{}}
 		p.cards = append(p.cards, c)
 		total += max(c.count(Slice), c.count(Memory))
 	}
@@ -82,6 +88,9 @@ func New(gpus []GPU) (*Pool, error) {
 	}
 	return p, nil
 }
+
+// Kinds lists the kinds of devices that there may be, in order.
+func (p *Pool) Kinds() []Kind { return p.kinds }
 
 // GPUs returns the cards in their order.
 func (p *Pool) GPUs() []GPU {
@@ -94,39 +103,48 @@ func (p *Pool) GPUs() []GPU {
 
 // count is the number of IDs that a kind has on the card.
 func (c *card) count(k Kind) int {
-	switch k {
-	case Whole:
+	switch {
+	case c.Instance && k == c.As, !c.Instance && k == Whole:
 		return 1
-	case Slice:
+	case c.Instance:
+		return 0
+	case k == Slice:
 		return slicesPerGPU
-	default:
+	case k == Memory:
 		return int(c.MemoryMiB / mibPerGiB)
+	default:
+		return 0
 	}
 }
 
 // unit is the size of one device of a kind, in hundredths of a MiB.
 func (c *card) unit(k Kind) int64 {
 	switch k {
-	case Whole:
-		return slicesPerGPU * c.MemoryMiB
 	case Slice:
 		return c.MemoryMiB
-	default:
+	case Memory:
 		return slicesPerGPU * mibPerGiB
+	default:
+		return slicesPerGPU * c.MemoryMiB
 	}
 }
 
 // free may be negative after Replace.
 func (c *card) free() int64 {
 	free := slicesPerGPU * c.MemoryMiB
-	for _, k := range Kinds {
-		free -= int64(len(c.held[k])) * c.unit(k)
+	for k, held := range c.held {
+		free -= int64(len(held)) * c.unit(k)
 	}
 	return free
 }
 
 // room is how many more devices of a kind the card can give.
-func (c *card) room(k Kind) int64 { return max(0, c.free()) / c.unit(k) }
+func (c *card) room(k Kind) int64 {
+	if c.count(k) == 0 {
+		return 0
+	}
+	return max(0, c.free()) / c.unit(k)
+}
 
 // Devices lists every ID of a kind, card by card and by number. Of the IDs that
 // nobody holds, the lowest stay healthy.
@@ -194,11 +212,11 @@ func (p *Pool) Shares(k Kind, ids []string) ([]Share, error) {
 func (c *card) share(k Kind, units int64) Share {
 	size := units * c.unit(k)
 	total := slicesPerGPU * c.MemoryMiB
-	return Share{
-		GPU: c.GPU, Units: units,
-		MilliGPU:  (size*1000 + total - 1) / total,
-		MemoryMiB: size / slicesPerGPU,
+	milli := (size*1000 + total - 1) / total
+	if c.Instance {
+		milli = c.Milli
 	}
+	return Share{GPU: c.GPU, Units: units, MilliGPU: milli, MemoryMiB: size / slicesPerGPU}
 }
 
 // Take holds the IDs, all or none. An ID that is held already is not charged
@@ -231,11 +249,11 @@ func (p *Pool) Drop(k Kind, ids []string) { p.set(k, ids, false) }
 // Replace sets what is held to exactly these IDs, without a check of the room.
 // IDs of unknown cards are ignored.
 func (p *Pool) Replace(held map[Kind][]string) {
-	for _, k := range Kinds {
-		for i := range p.cards {
-			clear(p.cards[i].held[k])
-		}
-		p.set(k, held[k], true)
+	for i := range p.cards {
+		clear(p.cards[i].held)
+	}
+	for k, ids := range held {
+		p.set(k, ids, true)
 	}
 }
 
@@ -245,6 +263,9 @@ func (p *Pool) set(k Kind, ids []string, hold bool) {
 		switch {
 		case err != nil:
 		case hold:
+			if p.cards[i].held[k] == nil {
+				p.cards[i].held[k] = map[int]bool{}
+			}
 			p.cards[i].held[k][n] = true
 		default:
 			delete(p.cards[i].held[k], n)
@@ -263,6 +284,17 @@ func (p *Pool) Room(uuid string, k Kind) int64 {
 	return 0
 }
 
+// Free is what the card can still give, in a unit of its own; negative where more
+// is held than it has, and 0 for an unknown card.
+func (p *Pool) Free(uuid string) int64 {
+	for i := range p.cards {
+		if p.cards[i].UUID == uuid {
+			return p.cards[i].free()
+		}
+	}
+	return 0
+}
+
 // RoomBeside is Room after setting aside shares that are planned but not yet
 // taken. It may be negative.
 func (p *Pool) RoomBeside(uuid string, k Kind, planned map[Kind]int64) int64 {
@@ -272,8 +304,11 @@ func (p *Pool) RoomBeside(uuid string, k Kind, planned map[Kind]int64) int64 {
 			continue
 		}
 		free := c.free()
-		for _, other := range Kinds {
-			free -= planned[other] * c.unit(other)
+		for other, units := range planned {
+			free -= units * c.unit(other)
+		}
+		if c.count(k) == 0 {
+			return 0
 		}
 		if free < 0 {
 			return -1

@@ -206,13 +206,81 @@ func TestTooManyDevices(t *testing.T) {
 	}
 }
 
+// withInstances adds MIG instances to a pool: of profile 0, 1, …, or −1 as GPUs.
+func withInstances(t interface{ Fatal(...any) }, p *Pool, profiles []int) *Pool {
+	gpus := p.GPUs()
+	for i, profile := range profiles {
+		as := Whole
+		if profile >= 0 {
+			as = Profiles + Kind(profile)
+		}
+		gpus = append(gpus, GPU{UUID: fmt.Sprintf("MIG-%08d", 100+i), ID: fmt.Sprintf("%08d", 100+i), MemoryMiB: 4864, Instance: true, As: as, Milli: 142})
+	}
+	p, err := New(gpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestInstances: a MIG instance is one device of one kind, whatever its size, and
+// has no slices and no GiB; a resource of another profile does not know it (NDP PR
+// #1807).
+func TestInstances(t *testing.T) {
+	p := withInstances(t, newPool(t, 40960), []int{0, 0, 1, -1})
+	left := func() string {
+		var out []string
+		for _, k := range p.Kinds() {
+			out = append(out, fmt.Sprintf("%s %d/%d", k, healthy(p, k), len(p.Devices(k))))
+		}
+		return strings.Join(out, ", ")
+	}
+	if got, want := left(), "whole 2/2, slice 100/100, memory 40/40, mig0 2/2, mig1 1/1"; got != want {
+		t.Errorf("idle: %s, want %s", got, want)
+	}
+	if err := p.Take(Profiles, []string{"00000100"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Take(Whole, []string{"00000103"}); err != nil {
+		t.Fatal(err)
+	}
+	// An instance in use stays healthy; nobody else's room has changed.
+	if got, want := left(), "whole 2/2, slice 100/100, memory 40/40, mig0 2/2, mig1 1/1"; got != want {
+		t.Errorf("two in use: %s, want %s", got, want)
+	}
+	for _, k := range p.Kinds() {
+		if room := p.Room("MIG-00000100", k); room != 0 {
+			t.Errorf("an instance in use has room for %d %s devices", room, k)
+		}
+		want := int64(0)
+		if k == Profiles {
+			want = 1
+		}
+		if room := p.Room("MIG-00000101", k); room != want {
+			t.Errorf("an idle instance has room for %d %s devices, want %d", room, k, want)
+		}
+	}
+	s, err := p.Shares(Profiles, []string{"00000100"})
+	if err != nil || len(s) != 1 || s[0].MilliGPU != 142 || s[0].MemoryMiB != 4864 || s[0].Units != 1 {
+		t.Errorf("share %+v, %v", s, err)
+	}
+	for k, id := range map[Kind]string{Whole: "00000100", Profiles: "00000102", Profiles + 1: "00000103", Slice: "00000100-0", Memory: "00000103-0"} {
+		if _, err := p.Shares(k, []string{id}); err == nil || !strings.Contains(err.Error(), "belongs to no GPU") {
+			t.Errorf("%s device %s: %v", k, id, err)
+		}
+	}
+	if got, err := ShortIDs([]string{"GPU-aaaaaaaa-0001", "MIG-aaaaaaaa-0002", "MIG-bbbbbbbb-0001"}); err != nil || got[0] != "aaaaaaaa0001" || got[2] != "bbbbbbbb0001" {
+		t.Errorf("IDs %v, %v", got, err)
+	}
+}
+
 // TestPoolProperties checks P1 to P4 of the package comment for random sequences.
 func TestPoolProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.Int64Range(1, 200_000), 1, 3).Draw(t, "MiB")
-		p := newPool(t, sizes...)
+		p := withInstances(t, newPool(t, sizes...), rapid.SliceOfN(rapid.IntRange(-1, 1), 0, 4).Draw(t, "instances"))
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
-			k := Kind(rapid.IntRange(0, 2).Draw(t, "kind"))
+			k := rapid.SampledFrom(p.Kinds()).Draw(t, "kind")
 			all := p.Devices(k)
 			if len(all) == 0 {
 				continue
@@ -238,7 +306,7 @@ func checkInvariants(t *rapid.T, p *Pool) {
 		t.Fatalf("P1: %v are overdrawn", over)
 	}
 	held := map[Kind][]string{}
-	for _, k := range Kinds {
+	for _, k := range p.Kinds() {
 		var free []string
 		for _, d := range p.Devices(k) {
 			i, n, _ := p.locate(k, d.ID)
@@ -262,7 +330,7 @@ func checkInvariants(t *rapid.T, p *Pool) {
 	}
 	fresh, _ := New(p.GPUs())
 	fresh.Replace(held)
-	for _, k := range Kinds {
+	for _, k := range p.Kinds() {
 		if diff := cmp.Diff(p.Devices(k), fresh.Devices(k)); diff != "" {
 			t.Fatalf("P4: history shows in the %s devices:\n%s", k, diff)
 		}

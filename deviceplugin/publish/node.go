@@ -4,6 +4,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -158,7 +159,7 @@ func Keys(s NodeState) (labels, annotations map[string]string, err error) {
 		return nil, nil, fmt.Errorf("encoding the inventory: %w", err)
 	}
 	labels = map[string]string{
-		v1alpha1.LabelGPUCount:     strconv.Itoa(len(s.Inventory.GPUs)),
+		v1alpha1.LabelGPUCount:     strconv.Itoa(cards(s.Inventory)),
 		v1alpha1.LabelGPUIsolation: s.Isolation,
 	}
 	for i, g := range s.Inventory.GPUs {
@@ -174,6 +175,15 @@ func Keys(s NodeState) (labels, annotations map[string]string, err error) {
 		}
 	}
 	return labels, map[string]string{v1alpha1.AnnotationGPUs: inventory, v1alpha1.LabelGPUIsolation: s.Isolation}, nil
+}
+
+// cards counts the physical GPUs.
+func cards(v v1alpha1.Inventory) int {
+	seen := map[string]bool{}
+	for _, g := range v.GPUs {
+		seen[cmp.Or(g.Card, g.UUID)] = true
+	}
+	return len(seen)
 }
 
 // LabelValue makes a model name a label value: "NVIDIA A100-SXM4-40GB" becomes

@@ -38,6 +38,8 @@ type Sample struct {
 	LimitBytes uint64
 	// Whole is true where the card is its own: then nothing limits it.
 	Whole bool
+	// Instance is true where it is a MIG instance, to which the hardware holds it.
+	Instance bool
 	// Processes that use the card. ContainerID is the youngest's.
 	Processes   []Process
 	ContainerID string
@@ -104,7 +106,7 @@ func Granted(uuid string, held []match.Allocation) []Sample {
 func (s *Sample) add(k pool.Kind, share pool.Share) {
 	s.MilliGPU += share.MilliGPU
 	s.LimitBytes += uint64(share.MemoryMiB) << 20
-	s.Whole = s.Whole || k == pool.Whole
+	s.Whole, s.Instance = s.Whole || !k.Parts(), share.GPU.Instance
 	at := slices.IndexFunc(s.Asked, func(a Asked) bool { return a.Kind == k })
 	if at < 0 {
 		at = len(s.Asked)

@@ -99,7 +99,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 		for i := range rapid.IntRange(0, 6).Draw(t, "grants") {
 			pod := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "pod")
 			uuid := rapid.SampledFrom([]string{"g", "h"}).Draw(t, "gpu")
-			held = append(held, grant(owner(pod, "main"), pool.Kinds[i%3], uuid, 1, 1024))
+			held = append(held, grant(owner(pod, "main"), pool.Kind(i%3), uuid, 1, 1024))
 		}
 		var all []Process
 		var total uint64

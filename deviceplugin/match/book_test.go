@@ -21,7 +21,12 @@ import (
 	"github.com/fairslice/fairslice/deviceplugin/pool"
 )
 
-var kindOf = map[string]pool.Kind{"whole": pool.Whole, "slice": pool.Slice, "memory": pool.Memory}
+var kindOf = map[string]pool.Kind{"whole": pool.Whole, "slice": pool.Slice, "memory": pool.Memory, "small": pool.Profiles, "media": pool.Profiles + 1}
+
+// testNames serves two profiles of MIG instances that differ in an attribute.
+func testNames() Names {
+	return append(DefaultNames(), "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb.me")
+}
 
 // podBuilder makes pods for tests. A request is "<kind>:<count>[@<gpu>=<units>,…]"
 // for one container; without "@" nothing is planned.
@@ -49,7 +54,7 @@ func (p *podBuilder) container(name, request string) error {
 	if err != nil {
 		return err
 	}
-	res := DefaultNames()[kindOf[kind]]
+	res := testNames()[kindOf[kind]]
 	c := corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceName(res): q}}}
 	if strings.HasPrefix(name, "init") {
 		p.Spec.InitContainers = append(p.Spec.InitContainers, c)
@@ -90,15 +95,20 @@ type node struct {
 func newNode(mib ...string) *node {
 	var gpus []pool.GPU
 	for i, m := range mib {
-		n, _ := strconv.ParseInt(m, 10, 64)
-		gpus = append(gpus, pool.GPU{UUID: fmt.Sprint("g", i), ID: fmt.Sprint("g", i), MemoryMiB: n})
+		g := pool.GPU{UUID: fmt.Sprint("g", i), ID: fmt.Sprint("g", i)}
+		if as, instance := kindOf[m]; instance {
+			g.MemoryMiB, g.Instance, g.As, g.Milli = 4864, true, as, 142
+		} else {
+			g.MemoryMiB, _ = strconv.ParseInt(m, 10, 64)
+		}
+		gpus = append(gpus, g)
 	}
 	p, err := pool.New(gpus)
 	if err != nil {
 		panic(err)
 	}
 	return &node{
-		book: NewBook(Config{Node: "n1", Names: DefaultNames()}, p),
+		book: NewBook(Config{Node: "n1", Names: testNames()}, p),
 		now:  time.Unix(1_000_000, 0), pods: map[string]*corev1.Pod{},
 	}
 }
@@ -209,7 +219,7 @@ func (n *node) run(t *testing.T, line string) string {
 		}
 		return fmt.Sprintf("%s, most likely for %s", describe(f[1], g.Shares), g.Predicted)
 	case "record": // record <uid> <container> <kind> <ids>
-		n.records = append(n.records, Record{Owner: Owner{PodUID: f[1], Container: f[2]}, Resource: DefaultNames()[kindOf[f[3]]], IDs: expand(f[4])})
+		n.records = append(n.records, Record{Owner: Owner{PodUID: f[1], Container: f[2]}, Resource: testNames()[kindOf[f[3]]], IDs: expand(f[4])})
 	case "forget":
 		n.records = slices.DeleteFunc(n.records, func(r Record) bool { return r.PodUID == f[1] })
 	case "sync":
@@ -251,7 +261,8 @@ func (n *node) run(t *testing.T, line string) string {
 }
 
 // TestTranscripts plays what the informer, the kubelet and its records say to one
-// book. Every scenario begins with "node <MiB> <MiB> …".
+// book. Every scenario begins with "node <MiB> …", or a kind (whole, small, media)
+// in place of the MiB of a MIG instance.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

@@ -44,11 +44,22 @@ func Moved(claimant, node string) Reason {
 	return Reason{Code: MovedToMakeRoom, Message: fmt.Sprintf("moved to node %s, where room is held for it, to make room in one piece for %s", node, claimant)}
 }
 
+// Gathered says why a pod moves for nobody in particular, and where to.
+func Gathered(node, gain string) Reason {
+	return Reason{Code: MovedToMakeRoom, Message: fmt.Sprintf("moved to node %s, where room is held for it, by scheduled consolidation %s", node, gain)}
+}
+
 // Stale says that a gang, or one of its sub-groups, ran in part for too long.
 func Stale(workload, subGroup string, running int, grace int64) Reason {
 	what := "gang " + workload
 	if subGroup != "" {
 		what = fmt.Sprintf("sub-group %s of %s", subGroup, workload)
+	}
+	if grace == 0 {
+		return Reason{
+			Code:    StaleGang,
+			Message: fmt.Sprintf("%s: it fell below its minimum and gives up what is left of it, %s, to start whole again", what, count(running, "pod", "pods")),
+		}
 	}
 	return Reason{
 		Code:    StaleGang,

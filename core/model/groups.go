@@ -139,8 +139,14 @@ func (w *LiveWorkload) over() bool {
 // Broken lists the groups that run in part: some pods hold room, and even with
 // those on their way out the minimum is not met. Where the root does, nothing
 // else is listed; a broken sub-group that its parent can do without is. A gang
-// that has begun to end well is not broken.
+// that has begun to end well is not broken, one that is released is, whatever else holds.
 func (w *LiveWorkload) Broken() []int {
+	if w.Spec != nil && w.Spec.Released {
+		if w.activeIn(0) > 0 {
+			return []int{0}
+		}
+		return nil
+	}
 	for i := range w.Groups {
 		if w.Groups[i].Done > 0 {
 			return nil

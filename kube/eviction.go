@@ -104,6 +104,7 @@ func (l *Ledger) succeed(e *entry) bool {
 			continue
 		}
 		l.dropHold(victim)
+		e.standsFor = victim
 		l.enter(e, statePromised, h.node, h.gpus)
 		l.hearFrom(e, l.now())
 		return true

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/explain"
@@ -58,6 +59,8 @@ type Membership struct {
 type Group struct {
 	// Key of the workload; PodKey for a single pod.
 	Key string
+	// Owner is the object that describes the gang, nil if none does.
+	Owner *metav1.OwnerReference
 	// Spec as if the user had written a PodGroup.
 	Spec v1alpha1.PodGroupSpec
 	// Later are sub-groups whose minimum counts only from their first pod on:
@@ -179,6 +182,9 @@ func (l *Ledger) apply(g *v1alpha1.PodGroupSpec, out *model.Workload) {
 	out.Topology = constraintOf(g.Topology)
 	out.PreemptionDelay = durationOr(g.PreemptionDelay, out.PreemptionDelay)
 	out.StaleGrace = durationOr(g.StaleGracePeriod, -1)
+	if g.StaleGracePeriod != nil && g.StaleGracePeriod.Duration < 0 {
+		out.StaleGrace = never
+	}
 }
 
 // buildDerived puts what the owners say over what follows from the pods.

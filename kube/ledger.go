@@ -72,8 +72,12 @@ type Ledger struct {
 	// than what is known of it.
 	memberships map[string]*Membership
 	dirty       map[string]bool
-	namespaces  map[string]string // → its queue label
-	priorities  map[string]int32  // by PriorityClass
+	// degraded are the gangs whose grace runs, by key.
+	degraded map[string]*workload
+	// shown are the PodGroups that show derived gangs, by the gang's key.
+	shown      map[string]*v1alpha1.PodGroup
+	namespaces map[string]string // → its queue label
+	priorities map[string]int32  // by PriorityClass
 	// defaultPriority is that of the global default class, nil without one.
 	defaultPriority *int32
 	budgets         map[string]*budget
@@ -140,6 +144,10 @@ type entry struct {
 	protectedUntil int64
 	stuck          bool
 	fed            bool // is in the cluster
+	// past members ended in an earlier run of their PodGroup.
+	past bool
+	// standsFor is the UID of the moved pod whose place this one was given.
+	standsFor string
 }
 
 // exclusion is a node that kube-scheduler refused for the pod.
@@ -174,6 +182,8 @@ func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources 
 		workloads:   map[string]*workload{},
 		memberships: map[string]*Membership{},
 		dirty:       map[string]bool{},
+		degraded:    map[string]*workload{},
+		shown:       map[string]*v1alpha1.PodGroup{},
 		namespaces:  map[string]string{},
 		priorities:  map[string]int32{},
 		budgets:     map[string]*budget{},
@@ -202,6 +212,9 @@ func (l *Ledger) Synced(source string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.unsynced, source)
+	for key := range l.workloads {
+		l.dirty[key] = true // nobody looked at gangs before all was listed
+	}
 	l.note()
 }
 

@@ -48,7 +48,7 @@ func (l *Ledger) modelState(e *entry) (model.PodState, bool) {
 	switch {
 	case e.state == stateReleased:
 		// Members that ended count for their gang.
-		if e.workload == nil || !e.workload.isGroup {
+		if e.workload == nil || !e.workload.isGroup || e.past {
 			return 0, false
 		}
 		if e.facts.phase == corev1.PodSucceeded {
@@ -92,14 +92,16 @@ func (l *Ledger) flushWorkload(key string) {
 		}
 		if w.fed {
 			l.cluster.RemoveWorkload(key)
-			w.fed, w.ran, w.staleSince = false, false, 0
+			w.fed = false
 		}
+		w.life = life{finished: w.finished, ended: true}
+		l.watchGrace(w)
 		if w.group == nil {
 			delete(l.workloads, key)
 		}
 		return
 	}
-	l.watchStale(w)
+	l.watchGang(w)
 	spec := l.build(w)
 	if w.fed && reflect.DeepEqual(spec, w.spec) {
 		return
@@ -115,33 +117,14 @@ func (l *Ledger) flushWorkload(key string) {
 	w.spec, w.fed = spec, true
 }
 
-// watchStale notes when a gang that had its minimum falls below it. After a
-// restart of ours a gang that is short counts as short from then on.
-func (l *Ledger) watchStale(w *workload) {
-	if !w.isGroup || w.gangSpec() == nil {
-		w.ran, w.staleSince = false, 0
-		return
-	}
-	need := minimum(l.build(w))
-	g := w.count()
-	alive := g.Bound + g.Assumed + g.Succeeded
-	switch {
-	case alive >= need:
-		w.ran, w.staleSince = g.Bound > 0, 0
-	case g.Bound == 0:
-		w.ran, w.staleSince = false, 0
-	case w.staleSince == 0 && (w.ran || g.Promised == 0):
-		w.staleSince = l.now()
-	}
-}
-
 // count counts the workload's members that hold or need no place.
 func (w *workload) count() GangView {
-	var g GangView
+	g := GangView{Succeeded: w.finished.sum()}
 	for _, e := range w.pods {
 		switch {
+		case e.past:
 		case e.state == stateReleased:
-			if e.facts.phase == corev1.PodSucceeded {
+			if e.succeeded() {
 				g.Succeeded++
 			}
 		case e.facts.deleting:

@@ -110,6 +110,9 @@ func (l *Ledger) feedQueues(names ...string) {
 func (l *Ledger) SetPodGroup(g *v1alpha1.PodGroup) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.setShown(g) {
+		return
+	}
 	w := l.workload(groupKey(g.Namespace, g.Name), true)
 	old := w.group
 	w.group = g
@@ -128,6 +131,7 @@ func (l *Ledger) SetPodGroup(g *v1alpha1.PodGroup) {
 func (l *Ledger) RemovePodGroup(namespace, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.dropShown(namespace, name)
 	w := l.workloads[groupKey(namespace, name)]
 	if w == nil || w.group == nil {
 		return

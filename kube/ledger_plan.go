@@ -87,6 +87,7 @@ func (l *Ledger) decide(actions ...cycle.Action) cycle.Plan {
 	l.decided = l.seq
 	l.cycles++
 	l.promise(plan)
+	l.wakeForGangs(l.now())
 	l.lastDuration = l.clock().Sub(began)
 	return plan
 }

@@ -83,6 +83,9 @@ func (l *Ledger) RemovePod(uid string) {
 func (l *Ledger) dropPod(uid string) {
 	e := l.pods[uid]
 	l.noteEvicted(e)
+	if e.workload != nil {
+		e.workload.finishedGone(e)
+	}
 	l.leave(e)
 	l.account(e, -1)
 	l.index.remove(e)
@@ -207,6 +210,12 @@ func (l *Ledger) ownReason(e *entry) *explain.Reason {
 			Code: PodGroupMissing,
 			Message: fmt.Sprintf("pod %s belongs to PodGroup %s, which does not exist; create it or remove the pod's label fairslice.io/pod-group",
 				f.ref, groupKey(f.ref.Namespace, f.group)),
+		}
+	case e.state == stateWaiting && e.workload != nil && e.workload.released:
+		return &explain.Reason{
+			Code: GangReleased,
+			Message: fmt.Sprintf("pod %s waits until the other members of its gang have left: one was lost, and onMemberLost is ReleaseAll",
+				f.ref),
 		}
 	case f.foreignGate:
 		return &explain.Reason{

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/cycle"
 	"github.com/fairslice/fairslice/core/explain"
@@ -124,65 +122,6 @@ func (l *Ledger) Backlog() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(waiting))
-}
-
-// GroupView is a PodGroup as it is in the API server, with its members.
-type GroupView struct {
-	Object *v1alpha1.PodGroup
-	Queue  string
-	Gang   GangView
-	// Members exist and have not ended, Running of them run.
-	Members, Running, Failed int
-	Stale                    bool
-	// Reason says why members wait, nil if none does.
-	Reason *explain.Reason
-}
-
-// Groups returns every PodGroup by namespace and name.
-func (l *Ledger) Groups() []GroupView {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.flush()
-	var out []GroupView
-	for _, key := range slices.Sorted(maps.Keys(l.workloads)) {
-		w := l.workloads[key]
-		if w.group == nil {
-			continue
-		}
-		spec := l.build(w)
-		v := GroupView{Object: w.group, Queue: spec.Queue, Gang: w.count(), Stale: w.staleSince != 0}
-		v.Gang.Minimum = minimum(spec)
-		for _, e := range w.sorted() {
-			l.addMember(&v, e)
-		}
-		out = append(out, v)
-	}
-	return out
-}
-
-func (l *Ledger) addMember(v *GroupView, e *entry) {
-	switch {
-	case e.state == stateReleased:
-		if e.facts.phase == corev1.PodFailed {
-			v.Failed++
-		}
-		return
-	case e.facts.phase == corev1.PodRunning:
-		v.Running++
-	}
-	v.Members++
-	if v.Reason != nil || e.facts.deleting {
-		return
-	}
-	switch {
-	case e.state == stateWaiting:
-		v.Reason = l.ownReason(e)
-		if v.Reason == nil {
-			v.Reason = e.planReason
-		}
-	case e.state == statePromised && !l.startable(e):
-		v.Reason = l.awaitReason(e)
-	}
 }
 
 // WaitView is a pod that waits, with what its condition says of that now.

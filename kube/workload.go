@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/core/model"
 )
@@ -23,10 +21,9 @@ type workload struct {
 	pods    map[string]*entry // by UID
 	spec    model.Workload    // as last given to the cluster
 	fed     bool
-	// staleSince is when a gang that had its minimum fell below it, 0 if it
-	// has not.
-	staleSince int64
-	ran        bool
+	life
+	// remembered is true once the gang's status was read.
+	remembered bool
 }
 
 // groupKey and podKey name workloads. A PodGroup and a pod of the same name
@@ -60,7 +57,7 @@ func (w *workload) sorted() []*entry {
 // build translates the workload as it is now.
 func (l *Ledger) build(w *workload) model.Workload {
 	out := model.Workload{
-		Key: w.key, MinMember: 1, StaleGrace: -1, Recreated: len(w.pods) > 0, StaleSince: w.staleSince,
+		Key: w.key, MinMember: 1, StaleGrace: -1, Recreated: len(w.pods) > 0,
 		PreemptionDelay: int64(l.config.PreemptionDelay), SparedUntil: l.sparedUntil(w),
 	}
 	l.buildFromPods(w, &out)
@@ -74,6 +71,7 @@ func (l *Ledger) build(w *workload) model.Workload {
 	} else if g := w.derived(); g != nil {
 		l.buildDerived(w, g, &out)
 	}
+	w.applyLife(&out)
 	return out
 }
 
@@ -257,9 +255,12 @@ func (l *Ledger) gang(w *workload) GangView {
 	}
 	arrived := map[string]int{}
 	for _, e := range w.pods {
-		if e.holds() && !e.facts.deleting || e.state == stateReleased && e.facts.phase == corev1.PodSucceeded {
+		if e.holds() && !e.facts.deleting || e.succeeded() && !e.past {
 			arrived[e.facts.pod.SubGroup]++
 		}
+	}
+	for leaf, n := range w.finished {
+		arrived[leaf] += n
 	}
 	g.Uneven = !reached(w.spec, arrived)
 	return g

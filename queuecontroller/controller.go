@@ -114,7 +114,7 @@ func New(o Options) (*Controller, error) {
 	c.events = newTeller(&c.options)
 	c.starts = newWriter("starts", o.Workers, noLimit, c.start, &c.options, c.metrics)
 	c.reasons = newReasonWriter(&c.options, c.metrics)
-	c.status = newStatusWriter(&c.options, c.metrics)
+	c.status = newStatusWriter(&c.options, c.events, c.metrics)
 	c.backlog = newBacklogWriter(&c.options)
 	c.evict = newEvictions(&c.options, c.events, c.metrics)
 	c.usage = newUsageKeeper(&c.options, c.metrics)

@@ -13,9 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/kube"
 )
 
@@ -163,37 +161,6 @@ func TestAPIEvictor(t *testing.T) {
 		}
 		if c.answer == nil && len(s.written("create pods/eviction")) != 1 {
 			t.Error("the Eviction API was not asked")
-		}
-	}
-}
-
-// TestPhases of a gang.
-func TestPhases(t *testing.T) {
-	for _, c := range []struct {
-		want                                       v1alpha1.PodGroupPhase
-		minimum, members, promised, assumed, bound int
-		succeeded, failed                          int
-		stale                                      bool
-		condition                                  metav1.ConditionStatus
-	}{
-		{want: v1alpha1.PodGroupPending, minimum: 8, members: 7, condition: metav1.ConditionFalse},
-		{want: v1alpha1.PodGroupPending, minimum: 0, condition: metav1.ConditionFalse},
-		{want: v1alpha1.PodGroupWaiting, minimum: 8, members: 8, condition: metav1.ConditionFalse},
-		{want: v1alpha1.PodGroupStarting, minimum: 8, members: 8, promised: 4, assumed: 4, condition: metav1.ConditionFalse},
-		{want: v1alpha1.PodGroupRunning, minimum: 8, members: 9, bound: 8, condition: metav1.ConditionTrue},
-		{want: v1alpha1.PodGroupRunning, minimum: 8, members: 6, bound: 6, succeeded: 2, condition: metav1.ConditionTrue},
-		{want: v1alpha1.PodGroupStale, minimum: 8, members: 5, bound: 5, stale: true, condition: metav1.ConditionFalse},
-		{want: v1alpha1.PodGroupFinished, minimum: 8, succeeded: 8, condition: metav1.ConditionTrue},
-		{want: v1alpha1.PodGroupFinished, minimum: 8, succeeded: 7, failed: 1, condition: metav1.ConditionTrue},
-	} {
-		g := kube.GroupView{
-			Object:  &v1alpha1.PodGroup{},
-			Gang:    kube.GangView{Minimum: c.minimum, Promised: c.promised, Assumed: c.assumed, Bound: c.bound, Succeeded: c.succeeded},
-			Members: c.members, Failed: c.failed, Stale: c.stale,
-		}
-		status := groupStatus(g)
-		if status.Phase != c.want || status.Conditions[0].Status != c.condition {
-			t.Errorf("%+v: phase %s, condition %s, want %s, %s", c, status.Phase, status.Conditions[0].Status, c.want, c.condition)
 		}
 	}
 }

@@ -33,7 +33,10 @@ const statusParallel = 8
 type statusWriter struct {
 	options *Options
 	metrics *metrics
-	// retry is when an object whose write failed is tried again.
+	events  *teller
+	gangs   gangObjects
+	// retry is when an object whose write failed is tried again, by its UID or,
+	// for one that is to be made, by the key of its gang.
 	mu    sync.Mutex
 	retry map[types.UID]retry
 }
@@ -43,32 +46,44 @@ type retry struct {
 	delay time.Duration
 }
 
-func newStatusWriter(o *Options, m *metrics) *statusWriter {
-	return &statusWriter{options: o, metrics: m, retry: map[types.UID]retry{}}
+func newStatusWriter(o *Options, events *teller, m *metrics) *statusWriter {
+	return &statusWriter{options: o, metrics: m, events: events, gangs: gangObjects{o.Dynamic}, retry: map[types.UID]retry{}}
 }
 
 // write writes every status that differs.
 func (s *statusWriter) write(ctx context.Context, queues []kube.QueueView, groups []kube.GroupView) {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, statusParallel)
-	send := func(gvr schema.GroupVersionResource, object metav1.Object, status any) {
-		if s.standsBack(object.GetUID()) {
+	send := func(id types.UID, write func() error) {
+		if s.standsBack(id) {
 			return
 		}
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			s.settle(object.GetUID(), s.patch(ctx, gvr, object, status))
+			s.settle(id, write())
 		})
 	}
 	for _, q := range queues {
 		if status := s.queueStatus(q); !equality.Semantic.DeepEqual(status, q.Object.Status) {
-			send(v1alpha1.QueueResource, q.Object, status)
+			send(q.Object.GetUID(), func() error { return s.patch(ctx, v1alpha1.QueueResource, q.Object, status) })
 		}
 	}
 	for _, g := range groups {
+		if s.gangs.differs(g) {
+			send(types.UID("gang/"+g.Derived.Key), func() error { return s.gangs.write(ctx, g) })
+		}
+		if g.Object == nil || g.Derived != nil && g.Derived.Gone {
+			continue
+		}
 		if status := groupStatus(g); !equality.Semantic.DeepEqual(status, g.Object.Status) {
-			send(v1alpha1.PodGroupResource, g.Object, status)
+			send(g.Object.GetUID(), func() error {
+				err := s.patch(ctx, v1alpha1.PodGroupResource, g.Object, status)
+				if err == nil {
+					s.events.gang(g.Object, status)
+				}
+				return err
+			})
 		}
 	}
 	wait.Wait()
@@ -212,56 +227,4 @@ func (s *statusWriter) overQuota(q kube.QueueView) string {
 		}
 	}
 	return ""
-}
-
-// groupStatus is the status that a gang should have.
-func groupStatus(g kube.GroupView) v1alpha1.PodGroupStatus {
-	out := *g.Object.Status.DeepCopy()
-	out.ObservedGeneration = g.Object.Generation
-	out.Queue = g.Queue
-	out.MinMember = int32(g.Gang.Minimum)
-	out.Members = int32(g.Members)
-	out.Placed = int32(g.Gang.Assumed + g.Gang.Bound)
-	out.Running = int32(g.Running)
-	out.Succeeded = int32(g.Gang.Succeeded)
-	out.Failed = int32(g.Failed)
-	out.Phase = phaseOf(g)
-	out.Message = ""
-	condition := metav1.Condition{
-		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, ObservedGeneration: g.Object.Generation,
-		Reason: v1alpha1.ReasonMembersMissing, Message: fmt.Sprintf("%d of the %d pods that must start together exist", g.Members, g.Gang.Minimum),
-	}
-	switch {
-	case out.Phase == v1alpha1.PodGroupRunning || out.Phase == v1alpha1.PodGroupFinished:
-		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonScheduled
-		condition.Message = "all that must start together is bound"
-	case out.Phase == v1alpha1.PodGroupStarting:
-		condition.Reason, condition.Message = v1alpha1.ReasonWaitingForTurn, "room is planned for all that must start together and not all are bound"
-	case g.Reason != nil:
-		condition.Reason, condition.Message = reasonOf(g.Reason.Code), g.Reason.Message
-	}
-	if g.Reason != nil {
-		out.Message = g.Reason.Message
-	} else if condition.Status == metav1.ConditionFalse {
-		out.Message = condition.Message
-	}
-	meta.SetStatusCondition(&out.Conditions, condition)
-	return out
-}
-
-func phaseOf(g kube.GroupView) v1alpha1.PodGroupPhase {
-	held := g.Gang.Bound + g.Gang.Succeeded
-	switch {
-	case g.Members == 0 && g.Gang.Succeeded+g.Failed > 0:
-		return v1alpha1.PodGroupFinished
-	case g.Stale:
-		return v1alpha1.PodGroupStale
-	case held >= g.Gang.Minimum && held > 0:
-		return v1alpha1.PodGroupRunning
-	case g.Gang.Held() >= g.Gang.Minimum && g.Gang.Held() > 0:
-		return v1alpha1.PodGroupStarting
-	case g.Members+g.Gang.Succeeded < g.Gang.Minimum || g.Members == 0:
-		return v1alpha1.PodGroupPending
-	}
-	return v1alpha1.PodGroupWaiting
 }

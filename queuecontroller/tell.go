@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -77,6 +78,32 @@ func (t *teller) subject(w kube.WaitView) *corev1.ObjectReference {
 	}
 }
 
+// gang tells once on a PodGroup that members were lost and what becomes of the
+// others.
+func (t *teller) gang(g *v1alpha1.PodGroup, now v1alpha1.PodGroupStatus) {
+	before, after := degradedReason(g.Status), degradedReason(now)
+	kind := corev1.EventTypeWarning
+	switch {
+	case before == after:
+		return
+	case after == v1alpha1.ReasonComplete && (before == "" || now.Phase != v1alpha1.PodGroupRunning):
+		return
+	case after == v1alpha1.ReasonComplete, after == v1alpha1.ReasonMinimumRaised:
+		kind = corev1.EventTypeNormal
+	}
+	ref := &corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodGroup", Namespace: g.Namespace, Name: g.Name, UID: g.UID,
+	}
+	t.recorder.Event(ref, kind, after, meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionDegraded).Message)
+}
+
+func degradedReason(s v1alpha1.PodGroupStatus) string {
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionDegraded); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
 func podReference(p kube.PodRef) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID)}
 }
@@ -124,7 +151,7 @@ func reasonOf(code explain.Code) string {
 		return v1alpha1.ReasonWaitingForVictims
 	case kube.BindingRefused:
 		return v1alpha1.ReasonBindingRefused
-	case explain.StaleGang:
+	case explain.StaleGang, kube.GangReleased:
 		return v1alpha1.ReasonStale
 	}
 	return string(code)

@@ -15,12 +15,29 @@ const (
 	// ConditionScheduled on a PodGroup: the gang's minimum is bound. False
 	// carries the reason why it waits.
 	ConditionScheduled = "Scheduled"
+	// ConditionDegraded on a PodGroup: the gang ran and is below its minimum, since
+	// the time of the condition's last transition.
+	ConditionDegraded = "Degraded"
 )
 
 // PodConditionWaiting on a pod without the gate: True while Fairslice gives it
 // no place, with the reason and its numbers. kube-scheduler's own condition
 // PodScheduled names only what its filters saw first.
 const PodConditionWaiting = Group + "/Waiting"
+
+// Reasons of ConditionDegraded on a PodGroup, beside ReasonStale.
+const (
+	// ReasonMembersLost: a member was lost, and the grace period runs.
+	ReasonMembersLost = "MembersLost"
+	// ReasonFinishing: a member was lost after others had finished; the rest is
+	// left alone.
+	ReasonFinishing = "Finishing"
+	// ReasonComplete: the minimum is met, or the gang has not started.
+	ReasonComplete = "Complete"
+	// ReasonMinimumRaised: nobody was lost, the minimum was raised above what
+	// runs.
+	ReasonMinimumRaised = "MinimumRaised"
+)
 
 // Reasons of ConditionReady.
 const (

@@ -26,9 +26,19 @@ const (
 	// are levels of AnnotationTopology, for each segment.
 	AnnotationSegmentTopologyRequired  = Group + "/segment-topology-required"
 	AnnotationSegmentTopologyPreferred = Group + "/segment-topology-preferred"
+	// AnnotationOnMemberLost, AnnotationStaleGracePeriod and
+	// AnnotationPreemptionDelay are the fields of a PodGroup of that name.
+	AnnotationOnMemberLost     = Group + "/on-member-lost"
+	AnnotationStaleGracePeriod = Group + "/stale-grace-period"
+	AnnotationPreemptionDelay  = Group + "/preemption-delay"
 	// LabelPriorityClass names the gang's PriorityClass.
 	LabelPriorityClass = Group + "/priority-class"
 )
+
+// AnnotationGang on a PodGroup that Fairslice made names the derived gang that
+// it shows. Nobody joins such a PodGroup, and what is changed in its spec is put
+// back: the gang's owner says what it is.
+const AnnotationGang = Group + "/gang"
 
 // Annotations of pods that were written for another scheduler and are read for
 // as long as clusters migrate: everything below MigrationPrefix, and the name of

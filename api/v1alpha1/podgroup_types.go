@@ -13,7 +13,9 @@ const DefaultMinMember = 1
 
 // PodGroup is a gang: pods that start together or not at all. Pods join it by
 // the label fairslice.io/pod-group. It is needed only where a gang cannot be
-// derived from a known owner; a single pod needs none.
+// derived from a known owner; a single pod needs none. Of a gang that is derived
+// Fairslice makes a PodGroup itself, with the annotation fairslice.io/gang, to
+// show its state.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=fspg,categories=fairslice
@@ -110,7 +112,28 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!(self in ['', '-']) && self.matches('^(0|-?([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,6})?ms)?)$')",message="must be a duration in hours, minutes, seconds and milliseconds, such as 30s, 10m or 1h30m, and negative for never"
 	// +optional
 	StaleGracePeriod *metav1.Duration `json:"staleGracePeriod,omitempty"`
+
+	// OnMemberLost says what happens when a member of a gang that runs is lost
+	// (evicted, failed, or its node is gone) and fewer than the minimum are left.
+	// Replace: the others stay and the pod that stands in for it starts at once;
+	// if none has within StaleGracePeriod, the others are evicted too. ReleaseAll:
+	// the others are evicted at once, so that the gang starts whole again. Replace
+	// when unset.
+	// +optional
+	OnMemberLost OnMemberLost `json:"onMemberLost,omitempty"`
 }
+
+// OnMemberLost is a policy of a gang.
+//
+// +kubebuilder:validation:XValidation:rule="self in [”, 'Replace', 'ReleaseAll']",message="onMemberLost must be Replace or ReleaseAll"
+// +kubebuilder:validation:MaxLength=20
+type OnMemberLost string
+
+// Policies of a gang that loses a member.
+const (
+	OnMemberLostReplace    OnMemberLost = "Replace"
+	OnMemberLostReleaseAll OnMemberLost = "ReleaseAll"
+)
 
 // SubGroup is a part of a gang with a minimum and a topology of its own.
 //
@@ -166,9 +189,10 @@ type TopologyConstraint struct {
 	Preferred string `json:"preferred,omitempty"`
 }
 
-// PodGroupPhase sums a gang's state up in one word.
+// PodGroupPhase sums a gang's state up in one word. docs/gangs.md says which
+// event leads from which phase to which.
 //
-// +kubebuilder:validation:Enum=Pending;Waiting;Starting;Running;Stale;Finished
+// +kubebuilder:validation:Enum=Pending;Waiting;Scheduling;Starting;Running;Degraded;Stale;Finished
 type PodGroupPhase string
 
 // Phases of a PodGroup.
@@ -177,11 +201,19 @@ const (
 	PodGroupPending PodGroupPhase = "Pending"
 	// PodGroupWaiting: the pods exist and wait for quota or room.
 	PodGroupWaiting PodGroupPhase = "Waiting"
-	// PodGroupStarting: room is planned for all of them, not all are bound.
+	// PodGroupScheduling: all that must start together have a place, not all are
+	// bound to it.
+	PodGroupScheduling PodGroupPhase = "Scheduling"
+	// PodGroupStarting: all that must start together are bound, not all run.
 	PodGroupStarting PodGroupPhase = "Starting"
-	// PodGroupRunning: at least the minimum is bound.
+	// PodGroupRunning: all that must start together run, and so does a gang whose
+	// minimum was raised since.
 	PodGroupRunning PodGroupPhase = "Running"
-	// PodGroupStale: the gang ran and fell below its minimum.
+	// PodGroupDegraded: the gang ran, lost a member and is below its minimum. It
+	// stays for its grace period, in which the member may be replaced.
+	PodGroupDegraded PodGroupPhase = "Degraded"
+	// PodGroupStale: the gang is given up. What is left of it is evicted, so that
+	// it starts whole again.
 	PodGroupStale PodGroupPhase = "Stale"
 	// PodGroupFinished: no pod is left that could run.
 	PodGroupFinished PodGroupPhase = "Finished"
@@ -214,6 +246,7 @@ type PodGroupStatus struct {
 	// Running are the placed members that run.
 	// +optional
 	Running int32 `json:"running"`
+	// Succeeded are the members that ended well, also those whose pods are gone.
 	// +optional
 	Succeeded int32 `json:"succeeded"`
 	// +optional
@@ -223,11 +256,36 @@ type PodGroupStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// Conditions of type Scheduled.
+	// SubGroups are the sub-groups that hold pods, by name.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	SubGroups []SubGroupStatus `json:"subGroups,omitempty"`
+
+	// Conditions of types Scheduled and Degraded.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// SubGroupStatus counts the members of one sub-group.
+type SubGroupStatus struct {
+	Name string `json:"name"`
+	// MinMember as in the spec.
+	// +optional
+	MinMember int32 `json:"minMember"`
+	// Members are the pods that exist and are not finished, Placed those that
+	// have a node, Running those that run.
+	// +optional
+	Members int32 `json:"members"`
+	// +optional
+	Placed int32 `json:"placed"`
+	// +optional
+	Running int32 `json:"running"`
+	// Succeeded are the members that ended well, also those whose pods are gone.
+	// +optional
+	Succeeded int32 `json:"succeeded"`
 }
 
 // PodGroupList is a list of PodGroup.

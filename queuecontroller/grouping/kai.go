@@ -24,6 +24,7 @@ var migrated = map[string]string{
 	v1alpha1.AnnotationSegmentSize:              "kai.scheduler/segment-size",
 	v1alpha1.AnnotationSegmentTopologyRequired:  "kai.scheduler/segment-topology-required-placement",
 	v1alpha1.AnnotationSegmentTopologyPreferred: "kai.scheduler/segment-topology-preferred-placement",
+	v1alpha1.AnnotationPreemptionDelay:          "kai.scheduler/preemption-delay",
 	v1alpha1.LabelPriorityClass:                 "priorityClassName",
 	v1alpha1.LabelQueue:                         "kai.scheduler/queue",
 }

@@ -157,6 +157,8 @@ func isSpark(pod *corev1.Pod) bool {
 // for its executors when it runs.
 func spark(in *input) kube.Membership {
 	g := in.inherited()
+	in.policies(&g.Spec)
+	g.Owner = in.reference()
 	g.Key = in.pod.Namespace + "/spark/" + in.pod.Labels[labelSparkSelector]
 	g.Spec.MinMember = new(int32(max(in.minMember(), 1)))
 	g.Spec.Topology = in.constraint(in.any, topologyKeys, "")

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -163,11 +165,47 @@ func (in *input) key(part string) string {
 // group starts a gang of at least min pods.
 func (in *input) group(part string, minimum int) *kube.Group {
 	g := in.inherited()
+	in.policies(&g.Spec)
 	g.Key = in.key(part)
+	g.Owner = in.reference()
 	g.CreatedAt = in.owner.GetCreationTimestamp().UnixNano()
 	g.Spec.MinMember = new(int32(minimum))
 	g.Spec.Topology = in.constraint(in.upper, topologyKeys, "")
 	return g
+}
+
+// reference is the gang's owner, to own what is made for the gang.
+func (in *input) reference() *metav1.OwnerReference {
+	if in.owner == nil {
+		return nil
+	}
+	return &metav1.OwnerReference{
+		APIVersion: in.owner.GetAPIVersion(), Kind: in.owner.GetKind(), Name: in.owner.GetName(), UID: in.owner.GetUID(),
+	}
+}
+
+// policies reads what becomes of the gang when a member is lost.
+func (in *input) policies(spec *v1alpha1.PodGroupSpec) {
+	switch policy := v1alpha1.OnMemberLost(in.any(v1alpha1.AnnotationOnMemberLost)); policy {
+	case "", v1alpha1.OnMemberLostReplace, v1alpha1.OnMemberLostReleaseAll:
+		spec.OnMemberLost = policy
+	default:
+		in.failf("annotation %s is %q, must be Replace or ReleaseAll", v1alpha1.AnnotationOnMemberLost, string(policy))
+	}
+	spec.StaleGracePeriod = in.duration(v1alpha1.AnnotationStaleGracePeriod, "a duration such as 30s, 10m or 1h30m, negative for never", false)
+}
+
+// duration reads the value of an annotation, nil if nobody sets it.
+func (in *input) duration(key, allowed string, positive bool) *metav1.Duration {
+	text := in.any(key)
+	if text == "" {
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || positive && d < 0 {
+		in.failf("annotation %s is %q, must be %s", key, text, allowed)
+	}
+	return &metav1.Duration{Duration: d}
 }
 
 // inherited is what every pod takes from its owners.
@@ -175,6 +213,7 @@ func (in *input) inherited() *kube.Group {
 	g := &kube.Group{Spec: v1alpha1.PodGroupSpec{
 		Queue:             in.fromOwners(in.rules.QueueLabel),
 		PriorityClassName: cmp.Or(in.any(v1alpha1.LabelPriorityClass), in.any(labelRayPriority)),
+		PreemptionDelay:   in.duration(v1alpha1.AnnotationPreemptionDelay, "a duration of zero or more such as 30s, 10m or 1h30m", true),
 	}}
 	if in.pod.Spec.PriorityClassName == "" && in.rule.class != "" {
 		g.DefaultClass = classPrefix + in.rule.class
@@ -200,7 +239,7 @@ func (in *input) alone() kube.Membership {
 // single is a pod that starts on its own.
 func (in *input) single() kube.Membership {
 	g := in.inherited()
-	if g.Spec.Queue == "" && g.Spec.PriorityClassName == "" && g.Spec.Preemptible == nil && g.DefaultClass == "" {
+	if g.Spec.Queue == "" && g.Spec.PriorityClassName == "" && g.Spec.Preemptible == nil && g.Spec.PreemptionDelay == nil && g.DefaultClass == "" {
 		return kube.Membership{}
 	}
 	g.Key = kube.PodKey(in.pod.Namespace, in.pod.Name)

@@ -26,6 +26,7 @@ func hasOwners(pod *corev1.Pod) bool {
 	return pod.Labels[v1alpha1.LabelPodGroup] == "" &&
 		(len(pod.OwnerReferences) > 0 || referenceOf(pod) != nil || isSpark(pod) ||
 			valueIn(pod.Annotations, pod.Labels, v1alpha1.AnnotationMinMember) != "" ||
+			valueIn(pod.Annotations, pod.Labels, v1alpha1.AnnotationPreemptionDelay) != "" ||
 			valueIn(pod.Annotations, pod.Labels, v1alpha1.LabelPriorityClass) != "")
 }
 

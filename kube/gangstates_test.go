@@ -1,0 +1,411 @@
+// Copyright 2026 The Fairslice Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/core/cycle"
+)
+
+// gangPlay is a gang of the ledger under test.
+type gangPlay struct {
+	*player
+	t       *testing.T
+	group   *v1alpha1.PodGroup
+	evicted int
+}
+
+// gangStates bring a new gang into each state.
+var gangStates = map[string]string{
+	"Pending": `
+		pod a queue=q group=g gpu=1`,
+	"Waiting": `
+		pod a queue=q group=g gpu=1
+		pod b queue=q group=g gpu=1
+		decide`,
+	"Scheduling": `
+		node n1 gpus=4
+		pod a queue=q group=g gpu=1
+		pod b queue=q group=g gpu=1
+		decide`,
+	"Starting": `
+		node n1 gpus=4
+		pod a queue=q group=g gpu=1 node=n1
+		pod b queue=q group=g gpu=1 node=n1
+		decide`,
+	"Running": `
+		node n1 gpus=4
+		pod a queue=q group=g gpu=1 node=n1 phase=Running
+		pod b queue=q group=g gpu=1 node=n1 phase=Running
+		decide`,
+	"Degraded": `
+		state Running
+		pod b queue=q group=g gpu=1 node=n1 phase=Failed
+		decide`,
+	"Stale": `
+		state Degraded
+		advance 60s
+		decide`,
+	"Finished": `
+		state Running
+		pod a queue=q group=g gpu=1 node=n1 phase=Succeeded
+		pod b queue=q group=g gpu=1 node=n1 phase=Succeeded
+		decide`,
+}
+
+// gangEvents are what happens then.
+var gangEvents = map[string]string{
+	"a member is created": `
+		pod b queue=q group=g gpu=1`,
+	"an extra is created": `
+		pod c queue=q group=g gpu=1
+		decide
+		want c promised`,
+	"room is free": `
+		node n1 gpus=4`,
+	"a member is deleted": `
+		gone uid=b`,
+	"all are bound": `
+		assume uid=a node=n1
+		assume uid=b node=n1
+		confirm uid=a
+		confirm uid=b`,
+	"the node goes": `
+		node n1 gone`,
+	"all run": `
+		pod a queue=q group=g gpu=1 node=n1 phase=Running
+		pod b queue=q group=g gpu=1 node=n1 phase=Running`,
+	"a member fails": `
+		pod b queue=q group=g gpu=1 node=n1 phase=Failed`,
+	"a member fails, ReleaseAll": `
+		group min=2 lost=ReleaseAll
+		decide
+		pod b queue=q group=g gpu=1 node=n1 phase=Failed
+		pod b2 queue=q group=g gpu=1
+		decide
+		want b2 waiting`,
+	"a member is evicted": `
+		pod b queue=q group=g gpu=1 node=n1 phase=Running deleting`,
+	"a member is evicted, ReleaseAll": `
+		group min=2 lost=ReleaseAll
+		decide
+		pod b queue=q group=g gpu=1 node=n1 phase=Running deleting`,
+	"a member is stuck on a dead node": `
+		pod b queue=q group=g gpu=1 node=n1 phase=Running deleting
+		advance 30s`,
+	"a member finishes": `
+		pod b queue=q group=g gpu=1 node=n1 phase=Succeeded
+		decide
+		advance 1h`,
+	"a member finishes, ReleaseAll": `
+		group min=2 lost=ReleaseAll
+		decide
+		pod b queue=q group=g gpu=1 node=n1 phase=Succeeded`,
+	"a member finishes and its pod is deleted": `
+		pod b queue=q group=g gpu=1 node=n1 phase=Succeeded
+		decide
+		gone uid=b
+		decide
+		advance 1h`,
+	"all finish": `
+		pod a queue=q group=g gpu=1 node=n1 phase=Succeeded
+		pod b queue=q group=g gpu=1 node=n1 phase=Succeeded`,
+	"an extra is deleted": `
+		pod c queue=q group=g gpu=1 node=n1 phase=Running
+		decide
+		gone uid=c`,
+	"an extra fails": `
+		pod c queue=q group=g gpu=1 node=n1 phase=Running
+		decide
+		pod c queue=q group=g gpu=1 node=n1 phase=Failed`,
+	"an extra fails, ReleaseAll": `
+		group min=2 lost=ReleaseAll
+		pod c queue=q group=g gpu=1 node=n1 phase=Running
+		decide
+		pod c queue=q group=g gpu=1 node=n1 phase=Failed`,
+	"a member fails beside an extra": `
+		pod c queue=q group=g gpu=1 node=n1 phase=Running
+		decide
+		pod a queue=q group=g gpu=1 node=n1 phase=Failed`,
+	"a member finishes and another fails": `
+		pod a queue=q group=g gpu=1 node=n1 phase=Succeeded
+		pod c queue=q group=g gpu=1 node=n1 phase=Running
+		group min=3
+		decide
+		pod b queue=q group=g gpu=1 node=n1 phase=Failed`,
+	"a member finishes, another fails and an hour passes": `
+		pod a queue=q group=g gpu=1 node=n1 phase=Succeeded
+		pod c queue=q group=g gpu=1 node=n1 phase=Running
+		group min=3
+		decide
+		pod b queue=q group=g gpu=1 node=n1 phase=Failed
+		decide
+		advance 1h`,
+	"the minimum is raised": `
+		group min=3`,
+	"the minimum is raised, ReleaseAll": `
+		group min=3 lost=ReleaseAll`,
+	"the minimum is raised and an hour passes": `
+		group min=3
+		decide
+		advance 1h`,
+	"the minimum is raised and then a member fails": `
+		group min=3
+		decide
+		pod b queue=q group=g gpu=1 node=n1 phase=Failed`,
+	"the minimum is raised, the control plane restarts and an hour passes": `
+		group min=3
+		decide
+		restart
+		decide
+		advance 1h`,
+	"the minimum is lowered": `
+		group min=1`,
+	"the control plane restarts": `
+		restart`,
+	"a member finishes, its pod is deleted and the control plane restarts": `
+		pod b queue=q group=g gpu=1 node=n1 phase=Succeeded
+		decide
+		gone uid=b
+		decide
+		restart
+		decide
+		advance 1h`,
+	"the replacement runs": `
+		pod b2 queue=q group=g gpu=1
+		decide
+		want b2 promised
+		pod b2 queue=q group=g gpu=1 node=n1 phase=Running`,
+	"the replacement has a place and the grace is over": `
+		pod b2 queue=q group=g gpu=1
+		decide
+		advance 60s`,
+	"the last members fail": `
+		pod a queue=q group=g gpu=1 node=n1 phase=Failed`,
+	"the grace is over": `
+		advance 60s`,
+	"the grace is over while a member is leaving": `
+		restore b
+		pod b queue=q group=g gpu=1 node=n1 phase=Running deleting
+		decide
+		advance 60s`,
+	"the grace is over while a member is stuck on a dead node": `
+		restore b
+		pod b queue=q group=g gpu=1 node=n1 phase=Running deleting
+		decide
+		advance 10m`,
+	"the control plane restarts and the grace is over": `
+		advance 30s
+		restart
+		decide
+		advance 30s`,
+	"the grace is negative and an hour passes": `
+		group min=2 grace=-1s
+		advance 1h`,
+	"the others leave": `
+		pod a2 queue=q group=g gpu=1
+		pod b2 queue=q group=g gpu=1
+		group min=3
+		pod a queue=q group=g gpu=1 node=n1 phase=Running deleting
+		gone uid=a
+		pod c2 queue=q group=g gpu=1
+		node n1 gone`,
+	"the others leave and nobody comes back": `
+		gone uid=a`,
+	"the next run is created": `
+		node n1 gone
+		pod a2 queue=q group=g gpu=1
+		pod b2 queue=q group=g gpu=1`,
+}
+
+// TestGangStates plays the table of docs/gangs.md.
+func TestGangStates(t *testing.T) {
+	text, err := os.ReadFile("../docs/gangs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| from | event | to | evicted |\n|---|---|---|---|\n")
+	played := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 4 {
+			t.Fatalf("line %q has %d cells", line, len(cells))
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		from, event, to := cells[0], cells[1], cells[2]
+		evicted, err := strconv.Atoi(cells[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		played[from], played[event] = true, true
+		t.Run(from+"/"+event, func(t *testing.T) {
+			p := newGangPlay(t)
+			p.run(gangStates[from])
+			p.want(from)
+			p.evicted = 0
+			if gangEvents[event] == "" {
+				t.Fatalf("nobody knows how to play %q", event)
+			}
+			p.run(gangEvents[event])
+			p.decide()
+			p.want(to)
+			if p.evicted != evicted {
+				t.Errorf("%d pods are evicted, want %d\n%s", p.evicted, evicted, p.holdings())
+			}
+			p.decide()
+			p.want(to)
+			if p.evicted != evicted {
+				t.Errorf("the second cycle evicts again: %d in all, want %d\n%s", p.evicted, evicted, p.holdings())
+			}
+		})
+	}
+	for _, names := range []map[string]string{gangStates, gangEvents} {
+		for name := range names {
+			if !played[name] {
+				t.Errorf("docs/gangs.md has no line with %q", name)
+			}
+		}
+	}
+}
+
+func newGangPlay(t *testing.T) *gangPlay {
+	p := &gangPlay{player: newPlayer(), t: t, group: &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}}}
+	p.run("queue q\ngroup min=2")
+	return p
+}
+
+// run plays the lines of a script: those of TestLedger, and
+//
+//	group min=2 [lost=ReleaseAll] [grace=60s]
+//	state Running         brings the gang there first
+//	restart               the control plane starts anew, from what the API server has
+//	restore b             the pod is as if it had not failed
+//	want c promised       the pod's state
+//	decide                a cycle
+func (p *gangPlay) run(script string) {
+	p.t.Helper()
+	for line := range strings.SplitSeq(script, "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		cmd, cmdArgs, err := datadriven.ParseLine(line)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		d := &datadriven.TestData{Cmd: cmd, CmdArgs: cmdArgs}
+		name, a := argsOf(d)
+		switch cmd {
+		case "group":
+			p.setGroup(a)
+		case "state":
+			p.run(gangStates[name])
+		case "restart":
+			p.restarted()
+		case "restore":
+			p.restore(name)
+		case "want":
+			if text := p.holdings(); !strings.Contains(text, fmt.Sprintf("%s %s", name, cmdArgs[1].Key)) {
+				p.t.Errorf("%s:\n%s", line, text)
+			}
+		case "decide":
+			p.decide()
+		default:
+			if _, err := p.play(d); err != nil {
+				p.t.Fatalf("%s: %v", line, err)
+			}
+		}
+	}
+}
+
+func (p *gangPlay) setGroup(a args) {
+	g := p.group.DeepCopy()
+	g.Spec.MinMember = new(int32(a.number("min", 1)))
+	g.Spec.OnMemberLost = v1alpha1.OnMemberLost(a["lost"])
+	if a.has("grace") {
+		g.Spec.StaleGracePeriod = &metav1.Duration{Duration: a.duration("grace")}
+	}
+	p.group = g
+	p.ledger.SetPodGroup(g)
+}
+
+// decide runs a cycle and lets the API server have the status that follows.
+func (p *gangPlay) decide() {
+	for _, e := range p.ledger.Decide().Plan.Evictions {
+		if e.Rule != cycle.RuleStaleGang {
+			p.t.Errorf("pod %s is evicted by rule %s", e.Pod, e.Rule)
+		}
+		p.evicted++
+	}
+	v := p.view()
+	g := p.group.DeepCopy()
+	g.Status.Phase, g.Status.Succeeded, g.Status.SubGroups = v.Phase, int32(v.Gang.Succeeded), v.SubGroups
+	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Reason: v1alpha1.ReasonComplete}
+	switch {
+	case v.StaleSince != 0:
+		c.Reason, c.LastTransitionTime = v1alpha1.ReasonMembersLost, metav1.NewTime(time.Unix(0, v.StaleSince))
+	case v.Short:
+		c.Reason = v1alpha1.ReasonMinimumRaised
+	}
+	g.Status.Conditions = []metav1.Condition{c}
+	p.group = g
+	p.ledger.SetPodGroup(g)
+}
+
+func (p *gangPlay) view() GroupView {
+	views := p.ledger.Groups()
+	if len(views) != 1 {
+		p.t.Fatalf("%d gangs", len(views))
+	}
+	return views[0]
+}
+
+func (p *gangPlay) want(phase string) {
+	p.t.Helper()
+	if got := p.view().Phase; string(got) != phase {
+		p.t.Errorf("the gang is %s, want %s\n%s", got, phase, p.holdings())
+	}
+}
+
+// restarted fills a new ledger, pods first.
+func (p *gangPlay) restarted() {
+	present := p.ledger.UIDs()
+	nodes := p.ledger.nodes
+	p.ledger = NewLedger(DefaultConfig(), func() time.Time { return p.time }, slog.New(slog.DiscardHandler), "podgroups")
+	for _, uid := range present {
+		p.ledger.SetPod(p.pods[uid])
+	}
+	for name := range nodes {
+		p.run("node " + name + " gpus=4")
+	}
+	p.run("queue q")
+	p.ledger.Decide()
+	p.ledger.SetPodGroup(p.group)
+	p.ledger.Synced("podgroups")
+}
+
+// restore makes the gang new, with all members running.
+func (p *gangPlay) restore(string) {
+	for _, uid := range slices.Clone(p.ledger.UIDs()) {
+		p.ledger.RemovePod(uid)
+	}
+	p.ledger.Decide()
+	p.run(gangStates["Running"])
+}

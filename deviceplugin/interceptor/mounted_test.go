@@ -121,3 +121,25 @@ func TestUpgradeUnderRunningProcesses(t *testing.T) {
 		t.Errorf("the program with the old library: %s %v", out, err)
 	}
 }
+
+// TestStaticProgramIsNotSeen: what cannot be preloaded into has no limit here, and no
+// entry in the region; only the driver counts it. The watchdog is for that.
+func TestStaticProgramIsNotSeen(t *testing.T) {
+	m := newMachine(t)
+	r := create(t, m, 64*mib, 1000)
+	p, err := start(m.command("static", "80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.end(true)
+	if line, err := p.out.ReadString('\n'); err != nil || line != "80 MiB: taken\n" {
+		t.Fatalf("it said %q: %v", line, err)
+	}
+	devices, err := r.Usage()
+	if err != nil || devices[0].UsedBytes != 0 || len(devices[0].Processes) != 0 {
+		t.Errorf("the region shows %+v, %v", devices, err)
+	}
+	if used, _, _, err := readMachine(m); err != nil || used != 80*mib {
+		t.Errorf("the GPU says %d bytes are used: %v", used, err)
+	}
+}

@@ -43,8 +43,8 @@ func held(ctx context.Context, dir string) ([]string, error) {
 	return []string{"--interceptor-dir=" + dir, "--state-dir=" + filepath.Join(dir, "state")}, nil
 }
 
-// importCUDA gives the node the image with what held has built into dir.
-func importCUDA(ctx context.Context, dir string) error {
+// importCUDA gives a node the image with what held has built into dir.
+func importCUDA(ctx context.Context, node *stack.RealNode, dir string) error {
 	busybox, err := binaries.LookHost("busybox")
 	if err != nil {
 		return err
@@ -57,6 +57,7 @@ func importCUDA(ctx context.Context, dir string) error {
 	spec.Env = append(spec.Env, "LD_LIBRARY_PATH="+libraries, "STANDIN_GPUS=81920")
 	spec.Files = append(spec.Files,
 		image.File{Path: "/bin/probe", Source: filepath.Join(dir, "probe")},
+		image.File{Path: "/bin/static", Source: filepath.Join(dir, "static")},
 		image.File{Path: libraries + "libcuda.so.1", Source: filepath.Join(dir, "standin/libcuda.so.1")},
 		image.File{Path: libraries + "libnvidia-ml.so.1", Source: filepath.Join(dir, "standin/libnvidia-ml.so.1")},
 		image.File{Path: libraries + "deepbind.so", Source: filepath.Join(dir, "deepbind.so")},

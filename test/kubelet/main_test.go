@@ -8,6 +8,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,11 +18,16 @@ import (
 	"github.com/fairslice/fairslice/test/stack"
 )
 
-// shared is the suite's cluster, node its real node.
+// shared is the suite's cluster, node its real node, whose device plugin serves
+// metrics at metricsOfNode.
 var (
-	shared *stack.Stack
-	node   *stack.RealNode
+	shared        *stack.Stack
+	node          *stack.RealNode
+	metricsOfNode string
 )
+
+// cudaFolder holds what the node's containers are held by, and run.
+func cudaFolder() string { return filepath.Join(shared.Folder(), "cuda") }
 
 func TestMain(m *testing.M) {
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
@@ -46,14 +52,33 @@ func start(ctx context.Context) (err error) {
 	if shared, err = stack.Start(ctx, stack.Options{Progress: os.Stderr}); err != nil {
 		return err
 	}
-	dir := filepath.Join(shared.Folder(), "cuda")
+	dir := cudaFolder()
 	flags, err := held(ctx, dir)
 	if err != nil {
 		return err
 	}
-	node, err = shared.StartRealNode(ctx, stack.RealNodeOptions{Kubelet: bed.KubeletOptions{Name: "real"}, PluginFlags: flags})
+	profile, err := writeMachine(dir)
 	if err != nil {
 		return err
 	}
-	return importCUDA(ctx, dir)
+	if metricsOfNode, err = freeAddress(); err != nil {
+		return err
+	}
+	node, err = shared.StartRealNode(ctx, stack.RealNodeOptions{
+		Kubelet: bed.KubeletOptions{Name: "real"}, Profile: profile, PluginFlags: append(flags, watching("kill", metricsOfNode)...),
+	})
+	if err != nil {
+		return err
+	}
+	return importCUDA(ctx, node, dir)
+}
+
+// freeAddress is one that nobody listens at yet.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
 }

@@ -93,7 +93,7 @@ API CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 
 API CUresult cuMemGetInfo(unsigned int *free, unsigned int *total)
 {
-	size_t f, t;
+	size_t f = 0, t = 0;
 	if (free == NULL || total == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult r = cuMemGetInfo_v2(&f, &t);

@@ -10,10 +10,10 @@ import (
 	"github.com/fairslice/fairslice/core/model"
 )
 
-// tempo counts this cycle's evictions against the bounds of model.Pace, by leaf
-// queue and, as model.NoQueue, in all.
+// tempo counts this cycle's evictions against the bounds of model.Pace and of the
+// queues, by queue and, as model.NoQueue, in all.
 type tempo struct {
-	taken map[int]int
+	meter *model.PaceMeter
 	// closed bounds were exceeded by a claim that waits now: nobody behind it
 	// uses them, or small claims would overtake a large one for ever.
 	closed map[int]bool
@@ -21,33 +21,23 @@ type tempo struct {
 	told map[likeness]explain.Reason
 }
 
-func (d *decider) paced() bool {
-	pace := d.c.Pace()
-	return pace.Cluster > 0 || pace.Queue > 0
+func (d *decider) paced() bool { return d.meter().Paced() }
+
+func (d *decider) meter() *model.PaceMeter {
+	if d.tempo.meter == nil {
+		d.tempo.meter = d.c.PaceMeter()
+	}
+	return d.tempo.meter
 }
 
-// bound is how many evictions a minute allows, 0 for any number, and how many of
-// them have been done.
-func (d *decider) bound(queue int) (most, done int) {
-	pace := d.c.Pace()
-	if queue != model.NoQueue {
-		return pace.Queue, pace.Evicted[d.t.Queues[queue].Name] + d.tempo.taken[queue]
-	}
-	for _, n := range pace.Evicted {
-		done += n
-	}
-	return pace.Cluster, done + d.tempo.taken[queue]
-}
-
-// evictions counts those of a search that are not decided already, by leaf queue
-// and in all.
+// evictions counts those of a search that are not decided already, by the queues
+// that they count in.
 func (s *search) evictions() map[int]int {
 	need := map[int]int{}
 	for _, u := range s.taken {
 		for _, p := range u.pods {
 			if s.d.disrupts(p) && s.d.evicted[p] == nil {
-				need[u.w.Queue]++
-				need[model.NoQueue]++
+				s.d.meter().Need(need, u.w.Queue)
 			}
 		}
 	}
@@ -69,7 +59,7 @@ func (s *search) tooFast() bool {
 	}
 	slices.Sort(queues)
 	for _, q := range queues {
-		most, done := d.bound(q)
+		most, done := d.meter().Bound(q)
 		if most <= 0 || !d.tempo.closed[q] && (done == 0 || done+need[q] <= most) {
 			continue
 		}
@@ -87,7 +77,7 @@ func (s *search) stopped() bool {
 	if !s.d.tempo.closed[model.NoQueue] {
 		return false
 	}
-	most, _ := s.d.bound(model.NoQueue)
+	most, _ := s.d.meter().Bound(model.NoQueue)
 	s.noteSlow(model.NoQueue, most)
 	return true
 }
@@ -129,13 +119,7 @@ func (d *decider) noteAlike(w *model.LiveWorkload, like likeness) {
 
 // keepTempo counts the evictions of a search that is decided.
 func (s *search) keepTempo() {
-	if !s.d.paced() {
-		return
-	}
-	if s.d.tempo.taken == nil {
-		s.d.tempo.taken = map[int]int{}
-	}
-	for q, n := range s.evictions() {
-		s.d.tempo.taken[q] += n
+	if s.d.paced() {
+		s.d.meter().Count(s.evictions())
 	}
 }

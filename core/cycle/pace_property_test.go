@@ -35,6 +35,7 @@ func TestPlansKeepThePace(t *testing.T) {
 		}
 		pace.Evicted[rapid.SampledFrom(queues).Draw(t, "victims of")] = rapid.IntRange(0, 3).Draw(t, "evicted")
 		w.c.SetPace(pace)
+		bounds := drawBounds(t, w)
 		claims, inAll := map[string]map[string]int{"": {}}, map[string]int{}
 		for _, e := range cycle.Decide(w.c).Evictions {
 			if e.Rule == cycle.RuleStaleGang {
@@ -61,8 +62,61 @@ func TestPlansKeepThePace(t *testing.T) {
 			}
 		}
 		kept("cluster", pace.Cluster, done, inAll)
+		for queue, most := range bounds {
+			below, done := map[string]int{}, 0
+			w.c.Queues(func(q model.Queue) bool {
+				if isBelow(w.c, q.Name, queue) {
+					done += pace.Evicted[q.Name]
+					for claim, n := range claims[q.Name] {
+						below[claim] += n
+					}
+				}
+				return true
+			})
+			kept("queue "+queue, most, done, below)
+		}
 		for queue, byClaim := range claims {
-			kept("queue "+queue, pace.Queue, pace.Evicted[queue], byClaim)
+			if !bounded(w.c, queue) {
+				kept("queue "+queue, pace.Queue, pace.Evicted[queue], byClaim)
+			}
 		}
 	})
+}
+
+// drawBounds gives some queues, at any level, a bound of their own.
+func drawBounds(t *rapid.T, w *world) map[string]int {
+	bounds := map[string]int{}
+	var changed []model.Queue
+	w.c.Queues(func(q model.Queue) bool {
+		if n := rapid.SampledFrom([]int{0, 0, 0, -1, 1, 2, 4}).Draw(t, "bound of "+q.Name); n != 0 {
+			q.EvictionsPerMinute, bounds[q.Name] = n, n
+			changed = append(changed, q)
+		}
+		return true
+	})
+	for _, q := range changed {
+		w.must(w.c.SetQueue(q))
+	}
+	return bounds
+}
+
+// isBelow says whether a queue is another one or under it.
+func isBelow(c *model.Cluster, queue, above string) bool {
+	for queue != "" && queue != above {
+		q, _ := c.Queue(queue)
+		queue = q.Parent
+	}
+	return queue == above
+}
+
+// bounded says whether a queue or one above says how many evictions it allows.
+func bounded(c *model.Cluster, queue string) bool {
+	for queue != "" {
+		q, _ := c.Queue(queue)
+		if q.EvictionsPerMinute != 0 {
+			return true
+		}
+		queue = q.Parent
+	}
+	return false
 }

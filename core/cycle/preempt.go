@@ -118,7 +118,7 @@ func (d *decider) forEachClaimant(rule Rule, try func(j *job) outcome) {
 	var jobs []*job
 	for _, j := range d.backlog() {
 		s := j.w.Spec
-		if !slices.ContainsFunc(j.w.Pods, waiting) || d.c.Now()-s.PendingSince < s.PreemptionDelay {
+		if !slices.ContainsFunc(j.w.Pods, waiting) || d.c.Now()-s.PendingSince < d.c.PreemptionDelay(s) {
 			continue
 		}
 		if rule == RulePreempt && !d.outranks(j.w) {

@@ -21,13 +21,14 @@ import (
 // them anew, for review. The commands:
 //
 //	node NAME gpus=2 [label=(k=v,…)] [size=MiB] [down]
-//	queue NAME [parent=] [quota=] [limit=] [weight=] [priority=] [runtime=s]
+//	queue NAME [parent=] [quota=] [limit=] [weight=] [priority=] [runtime=s] [evictions=n] [delay=s]
 //	topology NAME levels=(wide,narrow)
 //	job NAME queue= [pods=1] [min=pods] [gpus=|milli=|mib=] [priority=] [firm]
 //	    [bare] [on=(node,…)] [started=s] [spared=s] [required=] [preferred=] [group=(name:min,…)]
 //	pod UID state=STATE [node=] [group=]
 //	budget NAME allowed=1 pods=(…)
 //	pace [cluster=] [queue=] [evicted=(queue:n,…)]: evictions a minute, and those of the last one
+//	compact [obey]: plan moves for nobody in particular
 //	cycle [obey]: decide; with obey, do what the plan says
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -68,6 +69,8 @@ func (s *transcript) command(d *datadriven.TestData) string {
 	case "pace":
 		s.paceCommand(d)
 		return ""
+	case "compact":
+		return s.compact(d.HasArg("obey"))
 	case "cycle":
 		if d.HasArg("obey") {
 			s.cycle()
@@ -112,6 +115,7 @@ func (s *transcript) queueCommand(d *datadriven.TestData) string {
 		q.ReclaimMinRuntime = int64(number(d, "runtime", 0)) * second
 		q.PreemptMinRuntime = q.ReclaimMinRuntime
 	}
+	q.EvictionsPerMinute, q.PreemptionDelay = number(d, "evictions", 0), int64(number(d, "delay", 0))*second
 	return failure(s.c.SetQueue(q))
 }
 

@@ -116,3 +116,23 @@ func (m *PaceMeter) Take(leaves []int) bool {
 	m.Count(need)
 	return true
 }
+
+// PreemptionDelay is how long a workload waits for free room before others are
+// evicted for it, in nanoseconds: its own delay, else that of the nearest queue
+// that sets one, from its own to the root, else that of the settings.
+func (c *Cluster) PreemptionDelay(w *Workload) int64 {
+	if w.PreemptionDelay != 0 {
+		return max(0, w.PreemptionDelay)
+	}
+	q := c.queues[w.Queue]
+	for range c.queues {
+		switch {
+		case q == nil:
+			return c.settings.PreemptionDelay
+		case q.PreemptionDelay != 0:
+			return max(0, q.PreemptionDelay)
+		}
+		q = c.queues[q.Parent]
+	}
+	return c.settings.PreemptionDelay
+}

@@ -212,7 +212,8 @@ type Workload struct {
 	// StaleGrace in nanoseconds; negative means the cluster's setting.
 	StaleGrace int64
 	// PreemptionDelay in nanoseconds: no eviction for this workload until it
-	// has been pending that long.
+	// has been pending that long; 0 means unset: that of its queue holds.
+	// Negative is no delay.
 	PreemptionDelay int64
 	// SparedUntil in nanoseconds: before it, what the workload needs for its
 	// minimum is no victim of a claimant, as it was one a short while ago.
@@ -360,6 +361,9 @@ type Settings struct {
 	// PreemptMinRuntime and ReclaimMinRuntime in nanoseconds hold where no
 	// queue sets one.
 	PreemptMinRuntime, ReclaimMinRuntime int64
+	// PreemptionDelay in nanoseconds holds where neither workload nor queue sets
+	// one.
+	PreemptionDelay int64
 	// StepLimit bounds the search for victims of one workload, in simulated
 	// scenarios; 0 means the default.
 	StepLimit int

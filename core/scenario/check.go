@@ -171,8 +171,14 @@ func (q *Queue) check(path string) error {
 			return at(path+".usage."+key, errors.New("is out of range; allowed: 0 to 1"))
 		}
 	}
+	if n := q.EvictionsPerMinute; n != nil {
+		return within(path+".evictionsPerMinute", *n, 0, maxEvictions)
+	}
 	return nil
 }
+
+// maxEvictions a minute that a bound may name.
+const maxEvictions = 1_000_000
 
 // checkTree refuses parents that do not exist and queues that are their own
 // ancestors.

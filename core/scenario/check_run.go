@@ -13,6 +13,12 @@ func (s *Scenario) checkRun(workloads, pods, nodes names) error {
 	if s.Rounds != nil && s.Timeline != nil {
 		return errors.New("rounds and timeline exclude each other")
 	}
+	if x := s.Settings; x != nil {
+		if err := errors.Join(within("settings.evictionsPerMinute", x.EvictionsPerMinute, 0, maxEvictions),
+			within("settings.queueEvictionsPerMinute", x.QueueEvictionsPerMinute, 0, maxEvictions)); err != nil {
+			return err
+		}
+	}
 	if s.Rounds != nil {
 		return s.Rounds.check()
 	}

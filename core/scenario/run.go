@@ -70,8 +70,16 @@ type Settings struct {
 	StaleGraceSeconds        *Seconds `json:"staleGraceSeconds,omitempty"`
 	PreemptMinRuntimeSeconds *Seconds `json:"preemptMinRuntimeSeconds,omitempty"`
 	ReclaimMinRuntimeSeconds *Seconds `json:"reclaimMinRuntimeSeconds,omitempty"`
-	StepLimit                int      `json:"stepLimit,omitempty"`
-	Seed                     uint64   `json:"seed,omitempty"`
+	// EvictionsPerMinute and QueueEvictionsPerMinute bound, in a timeline,
+	// evictions for claimants in all and in each queue under no bound of its own;
+	// 0 is any number.
+	EvictionsPerMinute      int `json:"evictionsPerMinute,omitempty"`
+	QueueEvictionsPerMinute int `json:"queueEvictionsPerMinute,omitempty"`
+	// PreemptionDelaySeconds of workloads where neither they nor their queues set
+	// one.
+	PreemptionDelaySeconds Seconds `json:"preemptionDelaySeconds,omitempty"`
+	StepLimit              int     `json:"stepLimit,omitempty"`
+	Seed                   uint64  `json:"seed,omitempty"`
 }
 
 // Timeline runs the cluster in simulated time from second 0: a cycle runs

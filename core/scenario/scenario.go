@@ -92,6 +92,11 @@ type Queue struct {
 	// PreemptMinRuntimeSeconds and ReclaimMinRuntimeSeconds; absent inherits.
 	PreemptMinRuntimeSeconds *Seconds `json:"preemptMinRuntimeSeconds,omitempty"`
 	ReclaimMinRuntimeSeconds *Seconds `json:"reclaimMinRuntimeSeconds,omitempty"`
+	// EvictionsPerMinute bounds, in a timeline, how many pods of the queue and
+	// of those below it are evicted a minute for claimants; 0 is any number.
+	EvictionsPerMinute *int `json:"evictionsPerMinute,omitempty"`
+	// PreemptionDelaySeconds of workloads that set none; absent inherits.
+	PreemptionDelaySeconds *Seconds `json:"preemptionDelaySeconds,omitempty"`
 	// Usage is the past share of the whole cluster by resource.
 	Usage map[string]Millionths `json:"usage,omitempty"`
 }

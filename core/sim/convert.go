@@ -88,6 +88,18 @@ func toQueue(q *scenario.Queue, order int) model.Queue {
 		ReclaimMinRuntime: int64(or(q.ReclaimMinRuntimeSeconds, -1)),
 		Usage:             model.Quantities{},
 	}
+	if n := q.EvictionsPerMinute; n != nil {
+		out.EvictionsPerMinute = *n
+		if *n == 0 {
+			out.EvictionsPerMinute = -1
+		}
+	}
+	if d := q.PreemptionDelaySeconds; d != nil {
+		out.PreemptionDelay = int64(*d)
+		if *d == 0 {
+			out.PreemptionDelay = -1
+		}
+	}
 	for resource, share := range q.Usage {
 		out.Usage[resource] = amount.Amount(share)
 	}
@@ -295,6 +307,7 @@ func toSettings(s *scenario.Scenario) model.Settings {
 		out.StaleGrace = int64(or(x.StaleGraceSeconds, scenario.Seconds(out.StaleGrace)))
 		out.PreemptMinRuntime = int64(or(x.PreemptMinRuntimeSeconds, scenario.Seconds(out.PreemptMinRuntime)))
 		out.ReclaimMinRuntime = int64(or(x.ReclaimMinRuntimeSeconds, scenario.Seconds(out.ReclaimMinRuntime)))
+		out.PreemptionDelay = int64(x.PreemptionDelaySeconds)
 		out.StepLimit, out.Seed = x.StepLimit, x.Seed
 	}
 	return out

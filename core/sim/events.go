@@ -246,6 +246,7 @@ func (t *timeline) wake() (int64, bool) {
 		}
 		times = append(times, t.rules(wl, slices.Compact(runtimes))...)
 	}
+	times = append(times, t.paceTurns()...)
 	if len(times) == 0 {
 		return 0, false
 	}
@@ -260,7 +261,7 @@ func (t *timeline) rules(wl *workload, runtimes []int64) []int64 {
 			times = append(times, since+after)
 		}
 	}
-	add(wl.model.PendingSince, wl.model.PreemptionDelay)
+	add(wl.model.PendingSince, t.cluster.PreemptionDelay(&wl.model))
 	if wl.active() {
 		for _, runtime := range runtimes {
 			add(wl.model.StartedAt, runtime)

@@ -100,6 +100,7 @@ func recordSettings(m model.Settings) *scenario.Settings {
 		StaleGraceSeconds:        new(scenario.Seconds(m.StaleGrace)),
 		PreemptMinRuntimeSeconds: new(scenario.Seconds(m.PreemptMinRuntime)),
 		ReclaimMinRuntimeSeconds: new(scenario.Seconds(m.ReclaimMinRuntime)),
+		PreemptionDelaySeconds:   scenario.Seconds(m.PreemptionDelay),
 		StepLimit:                m.StepLimit,
 		Seed:                     m.Seed,
 	}
@@ -152,6 +153,12 @@ func recordQueue(q *model.Queue) scenario.Queue {
 	}
 	if q.ReclaimMinRuntime >= 0 {
 		out.ReclaimMinRuntimeSeconds = new(scenario.Seconds(q.ReclaimMinRuntime))
+	}
+	if n := q.EvictionsPerMinute; n != 0 {
+		out.EvictionsPerMinute = new(max(0, n))
+	}
+	if d := q.PreemptionDelay; d != 0 {
+		out.PreemptionDelaySeconds = new(scenario.Seconds(max(0, d)))
 	}
 	for resource, share := range q.Usage {
 		if out.Usage == nil {

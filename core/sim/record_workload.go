@@ -14,7 +14,7 @@ func recordWorkload(w *model.Workload, now int64) scenario.Workload {
 	out := scenario.Workload{
 		Name: w.Key, Queue: w.Queue, Priority: w.Priority,
 		Preemptible: new(w.Preemptible), MinSubGroup: w.MinSubGroup, Topology: recordTopology(w.Topology),
-		AgeSeconds: new(scenario.Seconds(now - w.CreatedAt)), PreemptionDelaySeconds: scenario.Seconds(w.PreemptionDelay),
+		AgeSeconds: new(scenario.Seconds(now - w.CreatedAt)), PreemptionDelaySeconds: scenario.Seconds(max(0, w.PreemptionDelay)),
 		NotRecreated: !w.Recreated,
 	}
 	if len(w.SubGroups) == 0 {

@@ -27,6 +27,7 @@ type timeline struct {
 	next     int
 	events   []*scenario.Event
 	happened []string
+	tempo    tempo
 	// changed are pods since the last report, in order.
 	changed []*pod
 }
@@ -36,7 +37,7 @@ func (w *world) runTimeline(spec *scenario.Timeline) ([]Round, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &timeline{world: w, spec: spec, cluster: cluster}
+	t := &timeline{world: w, spec: spec, cluster: cluster, tempo: w.tempo()}
 	for _, wl := range w.workloads {
 		for _, p := range wl.pods {
 			if p.state == scenario.Running || p.state == scenario.Bound {
@@ -89,6 +90,7 @@ func seconds(now int64) Number {
 func (t *timeline) cycle() (Round, bool, error) {
 	t.cluster.SetNow(t.now)
 	clear(t.account.before)
+	t.feedPace()
 	plan := cycle.Decide(t.cluster)
 	counts := Round{}
 	if err := t.apply(&plan, &counts); err != nil {
@@ -110,6 +112,7 @@ func (t *timeline) cycle() (Round, bool, error) {
 // secondLook decides again on what the plan made of the cluster: nothing may be
 // left to decide.
 func (t *timeline) secondLook() []string {
+	t.feedPace()
 	plan := cycle.Decide(t.cluster)
 	var out []string
 	for _, x := range plan.Placements {
@@ -148,6 +151,7 @@ func (t *timeline) apply(plan *cycle.Plan, counts *Round) error {
 			return err
 		}
 		counts.Evictions++
+		t.count(e, p.workload.model.Queue)
 		p.state, p.ends = scenario.Releasing, t.now+int64(t.spec.TerminationSeconds)
 		p.target = e.MoveTo
 		t.update(p)

@@ -48,7 +48,7 @@ func (f fixture) must(err error) {
 // empty removes everything that a test made, and reports the control plane's
 // last lines when the test failed.
 func (f fixture) empty() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if f.t.Failed() {
 		for _, component := range []string{stack.ControlPlane, "kube-scheduler"} {
@@ -60,7 +60,13 @@ func (f fixture) empty() {
 	}
 	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{}
 	pods := f.Client.CoreV1().Pods(metav1.NamespaceDefault)
-	f.report(pods.DeleteCollection(ctx, now, all))
+	for ctx.Err() == nil {
+		// The API server gives up after a minute, with some of the pods deleted.
+		if err := pods.DeleteCollection(ctx, now, all); !apierrors.IsTimeout(err) {
+			f.report(err)
+			break
+		}
+	}
 	f.report(f.Dynamic.Resource(v1alpha1.PodGroupResource).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, now, all))
 	queues, err := f.Dynamic.Resource(v1alpha1.QueueResource).List(ctx, all)
 	f.report(err)

@@ -28,18 +28,18 @@ type tenant struct {
 	quota, weight, pods int
 }
 
-// tenants are 20 queues whose 400 pods ask for twice what there is.
+// tenants are 40 queues whose 2000 pods ask for twice what there is.
 func tenants() (out []tenant) {
-	for i := range 20 {
+	for i := range 40 {
 		out = append(out, tenant{
 			name:  fmt.Sprintf("q%02d", i),
-			quota: []int{0, 2, 3, 5}[i%4], weight: 1 + i%3, pods: 10 + i + i/10,
+			quota: []int{0, 10, 15, 25}[i%4], weight: 1 + i%3, pods: 30 + i + i%2,
 		})
 	}
 	return out
 }
 
-const settleNodes, gpusPerNode = 100, 2
+const settleNodes, gpusPerNode = 500, 2
 
 // simulated asks `fairslice simulate` for each queue's share and what it gets of
 // the same cluster. Queues are given in the order of the API server, which
@@ -49,7 +49,7 @@ func (f fixture) simulated(all []tenant) map[string]int {
 	age := f.queueOrder()
 	var nodes, queues, workloads []any
 	for i := range settleNodes {
-		nodes = append(nodes, map[string]any{"name": fmt.Sprintf("n%02d", i), "gpus": gpusPerNode, "gpuMemoryMiB": 40960, "cpuMilli": 64000, "memoryMiB": 512 * 1024})
+		nodes = append(nodes, map[string]any{"name": fmt.Sprintf("n%03d", i), "gpus": gpusPerNode, "gpuMemoryMiB": 40960, "cpuMilli": 64000, "memoryMiB": 512 * 1024})
 	}
 	for _, q := range all {
 		queues = append(queues, map[string]any{
@@ -107,14 +107,14 @@ func (f fixture) queueOrder() map[string]int {
 func TestQueuesSettleToTheirFairShares(t *testing.T) {
 	var nodes []stack.GPUNode
 	for i := range settleNodes {
-		nodes = append(nodes, stack.A100(fmt.Sprintf("n%02d", i), gpusPerNode))
+		nodes = append(nodes, stack.A100(fmt.Sprintf("n%03d", i), gpusPerNode))
 	}
 	f := use(t, nodes...)
 	all := tenants()
 	for _, q := range all {
 		f.queue(q.name, map[string]any{"quota": gpus(q.quota), "overQuotaWeight": gpus(q.weight)})
 	}
-	old, young := all[10:], all[:10]
+	old, young := all[20:], all[:20]
 	before := f.settle(old, old)
 	seen := f.evictions()
 	shares := f.settle(young, all)
@@ -143,9 +143,9 @@ func (f fixture) settle(fresh, all []tenant) (shares map[string]int) {
 	for _, q := range all {
 		want[q.name+"-"] = shares[q.name]
 	}
-	f.eventuallyRun(120*time.Second, want)
+	f.eventuallyRun(5*time.Minute, want)
 	f.cycles(10)
-	f.eventuallyRun(10*time.Second, want)
+	f.eventuallyRun(30*time.Second, want)
 	return shares
 }
 

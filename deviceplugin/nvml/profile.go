@@ -31,6 +31,9 @@ type Profile struct {
 	// YAML (see ParseProcesses). It is read at each look, so that it may change; while
 	// it is missing, nothing uses them.
 	ProcessesFile string `json:"processesFile,omitempty"`
+	// FaultsFile is the same for a list of the indexes of GPUs that have fallen off
+	// the bus (see ParseFaults).
+	FaultsFile string `json:"faultsFile,omitempty"`
 }
 
 // ProfileGPU is one card, or several equal ones.
@@ -124,6 +127,9 @@ func ParseProfile(raw []byte) (Profile, error) {
 	}
 	if p.ProcessesFile != "" && !path.IsAbs(p.ProcessesFile) {
 		return p, fmt.Errorf("field processesFile is %q, must be an absolute path", p.ProcessesFile)
+	}
+	if p.FaultsFile != "" && !path.IsAbs(p.FaultsFile) {
+		return p, fmt.Errorf("field faultsFile is %q, must be an absolute path", p.FaultsFile)
 	}
 	total := 0
 	for i := range p.GPUs {

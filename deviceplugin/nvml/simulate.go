@@ -21,6 +21,8 @@ type Simulation struct {
 	mu     sync.Mutex
 	cards  []*simulatedCard
 	events chan nvml.EventData
+	// faultsFile is the profile's.
+	faultsFile string
 }
 
 type simulatedCard struct {
@@ -35,7 +37,7 @@ type simulatedCard struct {
 // the seed (use the node's name) and the index, so that a restart finds the same
 // cards and two nodes never share one.
 func Simulate(p Profile, seed string) (*Simulation, error) {
-	s := &Simulation{events: make(chan nvml.EventData, 64)}
+	s := &Simulation{faultsFile: p.FaultsFile, events: make(chan nvml.EventData, 64)}
 	var configs []gpus.Config
 	for _, g := range p.GPUs {
 		c := bases[g.Base]
@@ -176,7 +178,7 @@ func (s *Simulation) wait(millis uint32) (nvml.EventData, nvml.Return) {
 func (s *Simulation) isLost(c *simulatedCard) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return c.lost
+	return c.lost || s.lostByFile(c)
 }
 
 // RaiseXID lets the card at the index report a critical error.

@@ -114,7 +114,7 @@ func (s *Simulation) addProcesses(compute, graphics, mps *processList, details *
 func (s *Simulation) list(c *simulatedCard, on *simulatedProcesses, gpuInstance uint32, l ListedIn) ([]nvml.ProcessInfo, nvml.Return) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.lost {
+	if c.lost || s.lostByFile(c) {
 		return nil, nvml.ERROR_GPU_IS_LOST
 	}
 	computeInstance := uint32(0)

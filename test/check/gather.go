@@ -131,5 +131,5 @@ func ours(resource string) bool {
 	case v1alpha1.ResourceWholeGPU, v1alpha1.ResourceGPUSlice, v1alpha1.ResourceGPUMemory:
 		return true
 	}
-	return false
+	return strings.HasPrefix(resource, "nvidia.com/mig-")
 }

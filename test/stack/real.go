@@ -9,6 +9,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -30,7 +31,8 @@ type RealNodeOptions struct {
 	PluginFlags []string
 }
 
-// RealNode is a real node that serves simulated GPUs.
+// RealNode is a real node that serves simulated GPUs, those in MIG mode not
+// counted.
 type RealNode struct {
 	*bed.Node
 	GPUs int
@@ -99,9 +101,19 @@ func (s *Stack) awaitGPUs(ctx context.Context, n *RealNode) error {
 			return false, err
 		}
 		inventory, err := v1alpha1.DecodeInventory(object.Annotations[v1alpha1.AnnotationGPUs])
-		n.GPUs = len(inventory.GPUs)
+		n.GPUs = 0
+		missing := false
+		for _, g := range inventory.GPUs {
+			if g.MIG == "" {
+				n.GPUs++
+			}
+			for _, r := range g.Resources {
+				q := object.Status.Allocatable[corev1.ResourceName(r)]
+				missing = missing || q.IsZero()
+			}
+		}
 		slices := object.Status.Allocatable[v1alpha1.ResourceGPUSlice]
-		return err == nil && slices.Value() == int64(100*n.GPUs), nil
+		return err == nil && !missing && slices.Value() == int64(100*n.GPUs), nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, s.lastLines(n.Plugin(), 20))

@@ -207,6 +207,12 @@ var gangEvents = map[string]string{
 		pod b queue=q group=g gpu=1 node=n1 phase=Running deleting
 		decide
 		advance 10m`,
+	"the grace is over while a member is leaving a node that is not ready": `
+		restore b
+		pod b queue=q group=g gpu=1 node=n1 phase=Running deleting
+		decide
+		node n1 gone
+		advance 60s`,
 	"the control plane restarts and the grace is over": `
 		advance 30s
 		restart

@@ -70,14 +70,7 @@ func (l *Ledger) Decide(actions ...cycle.Action) Round {
 
 func (l *Ledger) decide(actions ...cycle.Action) cycle.Plan {
 	began := l.clock()
-	l.tick(began.UnixNano())
-	l.forgetRecords(began.UnixNano())
-	l.letBack(began.UnixNano())
-	l.flush()
-	l.feedPace(began.UnixNano())
-	l.observeUsage(began.UnixNano())
-	l.feedBudgets()
-	l.cluster.SetNow(began.UnixNano())
+	l.prepare(began.UnixNano())
 	var plan cycle.Plan
 	if len(actions) == 0 {
 		plan = cycle.Decide(l.cluster)
@@ -90,6 +83,19 @@ func (l *Ledger) decide(actions ...cycle.Action) cycle.Plan {
 	l.wakeForGangs(l.now())
 	l.lastDuration = l.clock().Sub(began)
 	return plan
+}
+
+// prepare brings the cluster up to date with the time and with all that was
+// noted since the last cycle.
+func (l *Ledger) prepare(now int64) {
+	l.tick(now)
+	l.forgetRecords(now)
+	l.letBack(now)
+	l.flush()
+	l.feedPace(now)
+	l.observeUsage(now)
+	l.feedBudgets()
+	l.cluster.SetNow(now)
 }
 
 // promise records the plan.
@@ -217,7 +223,7 @@ func (l *Ledger) tick(now int64) {
 			e.blockedUntil = 0
 			changed = true
 		}
-		if f := e.facts; f.deleting && !e.stuck && now > f.goneBy.Add(l.config.StuckAfter).UnixNano() {
+		if f := e.facts; f.deleting && !e.stuck && now > f.goneBy.Add(l.stuckAfter(e)).UnixNano() {
 			e.stuck = true
 			changed = true
 		}
@@ -226,6 +232,15 @@ func (l *Ledger) tick(now int64) {
 			e.seq = l.seq
 		}
 	}
+}
+
+// stuckAfter is how long a pod may take to end beyond its grace period. On a
+// node that is not ready, or is no more, no kubelet will say that it has ended.
+func (l *Ledger) stuckAfter(e *entry) time.Duration {
+	if e.node != "" && !l.nodes[e.node].node.Ready {
+		return 0
+	}
+	return l.config.StuckAfter
 }
 
 // refused gives up a promise whose node kube-scheduler refused for reasons

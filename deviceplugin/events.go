@@ -28,6 +28,7 @@ const (
 
 	reasonMemoryExceeded = "GPUMemoryExceeded"
 	reasonForeignMemory  = "ForeignGPUMemory"
+	reasonVisibility     = "GPUVisibility"
 )
 
 // startEvents returns a recorder and what ends it. Events are best effort and

@@ -66,6 +66,9 @@ type Options struct {
 
 	// DeviceLists say how a container gets its GPUs, see plugin.DeviceLists.
 	DeviceLists []string
+	// ToolkitConfig is the config.toml of NVIDIA's container toolkit, to see whether
+	// containers can reach other GPUs; empty to not look.
+	ToolkitConfig string
 	// CDIDir is where the CDI specification is written.
 	CDIDir string
 	// DevRoot is where the host's /dev is seen.
@@ -153,6 +156,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.MemoryResource, "memory-resource", o.MemoryResource, "resource name of GiB of a GPU; empty to serve none")
 	f.BoolVar(&o.AllowUnplanned, "allow-unplanned", o.AllowUnplanned, "also give slices and GiB to pods that Fairslice did not place")
 	f.StringSliceVar(&o.DeviceLists, "device-list", o.DeviceLists, "how a container gets its GPUs: "+strings.Join(plugin.DeviceLists, ", "))
+	f.StringVar(&o.ToolkitConfig, "toolkit-config", o.ToolkitConfig, "config.toml of NVIDIA's container toolkit, to see whether containers can reach other GPUs; empty to not look")
 	f.StringVar(&o.CDIDir, "cdi-dir", o.CDIDir, "where the CDI specification is written")
 	f.StringVar(&o.DevRoot, "dev-root", o.DevRoot, "where the host's /dev is seen")
 	f.StringVar(&o.InterceptorDir, "interceptor-dir", o.InterceptorDir, "directory of libfairslice.so; empty to do without the interceptor")
@@ -215,6 +219,9 @@ func (o *Options) validateLists() error {
 		if !slices.Contains(plugin.DeviceLists, l) {
 			return fmt.Errorf("option device-list has %q, must be of %s", l, strings.Join(plugin.DeviceLists, ", "))
 		}
+	}
+	if o.ToolkitConfig != "" && !filepath.IsAbs(o.ToolkitConfig) {
+		return fmt.Errorf("option toolkit-config is %q, must be an absolute path", o.ToolkitConfig)
 	}
 	if o.InterceptorDir != "" && !filepath.IsAbs(o.StateDir) {
 		return fmt.Errorf("option state-dir is %q, must be an absolute path", o.StateDir)

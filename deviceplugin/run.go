@@ -199,6 +199,7 @@ func (a *agent) serve(ctx context.Context, found *corev1.Node, lib nvml.Library)
 	a.events, a.vitals.told = events, a.tellHealth
 	a.vitals.probeAll()
 	a.tellForeignAtStart()
+	a.tellVisibility()
 	a.onNode(found)
 	a.followNode(ctx, client)
 	changed := a.book.Changed

@@ -6,6 +6,7 @@ package plugin
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,9 @@ const (
 	// ListEnv names them in NVIDIA_VISIBLE_DEVICES, for NVIDIA's container
 	// runtime.
 	ListEnv = "envvar"
+	// ListMounts names them by mounts of /dev/null below mountRoot, for NVIDIA's
+	// container runtime: a pod that may not mount host folders cannot make them.
+	ListMounts = "volume-mounts"
 	// ListCDI uses the specification of package cdispec.
 	ListCDI = "cdi"
 	// ListNVIDIACDI uses the specification that NVIDIA's toolkit has generated with
@@ -31,7 +35,11 @@ const (
 )
 
 // DeviceLists are all ways, in the order of the documentation.
-var DeviceLists = []string{ListEnv, ListCDI, ListNVIDIACDI}
+var DeviceLists = []string{ListEnv, ListMounts, ListCDI, ListNVIDIACDI}
+
+// mountRoot is where NVIDIA's container toolkit looks for mounts, and the value of
+// its variable that says so.
+const mountRoot = "/var/run/nvidia-container-devices"
 
 // Environment variables of a container, each a comma-separated list with one
 // entry per GPU, in the same order. They derive from the devices alone: the
@@ -105,6 +113,9 @@ func (r Responder) respond(g match.Grant) (*deviceplugin.ContainerAllocateRespon
 		out.CdiDevices = append(out.CdiDevices, &deviceplugin.CDIDevice{Name: name})
 	}
 	for _, s := range shares {
+		if slices.Contains(r.Lists, ListMounts) {
+			out.Mounts = append(out.Mounts, &deviceplugin.Mount{ContainerPath: path.Join(mountRoot, s.GPU.UUID), HostPath: "/dev/null", ReadOnly: true})
+		}
 		if slices.Contains(r.Lists, ListCDI) {
 			out.CdiDevices = append(out.CdiDevices, &deviceplugin.CDIDevice{Name: cdispec.Name(cdispec.Kind, s.GPU.UUID)})
 		}
@@ -132,8 +143,11 @@ func (r Responder) environment(k pool.Kind, shares []pool.Share) map[string]stri
 		// "void" keeps NVIDIA's runtime from adding anything beside CDI.
 		envVisible: "void",
 	}
-	if slices.Contains(r.Lists, ListEnv) {
+	switch {
+	case slices.Contains(r.Lists, ListEnv):
 		env[envVisible] = uuids
+	case slices.Contains(r.Lists, ListMounts):
+		env[envVisible] = mountRoot
 	}
 	if !k.Parts() {
 		return env

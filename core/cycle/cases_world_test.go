@@ -38,7 +38,7 @@ type world struct {
 	// leaves is when a releasing pod is gone; grace how long a workload's pods
 	// take, a second if unset.
 	leaves, grace map[string]int64
-	replaced      map[string]bool // releasing pods whose replacement exists
+	replaced      map[string]string // by releasing pod the stand-in that will follow it
 	// evicted counts evictions by workload.
 	evicted map[string]int
 	// minAvailable are disruption budgets by job.
@@ -50,7 +50,7 @@ func newWorld(t tester) *world {
 	s := model.DefaultSettings()
 	w := &world{
 		t: t, c: model.NewCluster(s), now: 1_000_000 * second, pods: map[string]*model.Pod{}, made: map[string]int{}, jobs: map[string]job{},
-		leaves: map[string]int64{}, grace: map[string]int64{}, replaced: map[string]bool{}, evicted: map[string]int{},
+		leaves: map[string]int64{}, grace: map[string]int64{}, replaced: map[string]string{}, evicted: map[string]int{},
 		minAvailable: map[string]int{},
 	}
 	w.c.SetNow(w.now)
@@ -203,6 +203,10 @@ func (w *world) cycle() bool {
 	}
 	w.checkPlan()
 	for _, uid := range w.plan.Withdrawn {
+		if w.pods[uid].StandIn {
+			w.dropStandIn(uid)
+			continue
+		}
 		w.change(uid, func(p *model.Pod) { p.State, p.Node, p.Held = model.Pending, "", nil })
 		changed = true
 	}
@@ -241,12 +245,26 @@ func (w *world) leave() bool {
 		p := w.pods[uid]
 		w.remove(uid)
 		spec, ok := w.c.Workload(p.Workload)
-		if ok && spec.Recreated && !w.replaced[uid] {
+		switch follows := w.pods[w.replaced[uid]]; {
+		case follows != nil:
+			w.change(follows.UID, func(p *model.Pod) { p.StandIn = false })
+		case ok && spec.Recreated:
 			w.recreateLike(p)
 		}
 		changed = true
 	}
 	return changed
+}
+
+// dropStandIn forgets where a moved pod was to go: it waits once it is gone.
+func (w *world) dropStandIn(uid string) {
+	w.remove(uid)
+	for releasing, follows := range w.replaced {
+		if follows == uid {
+			delete(w.replaced, releasing)
+			w.change(releasing, func(p *model.Pod) { p.Returns = true })
+		}
+	}
 }
 
 func (w *world) recreate(workload string) *model.Pod {
@@ -285,20 +303,23 @@ func (w *world) evict(e cycle.Eviction) {
 	if !set {
 		grace = second
 	}
-	w.change(e.Pod, func(p *model.Pod) { p.State = model.Releasing })
+	w.change(e.Pod, func(p *model.Pod) { p.State, p.Returns = model.Releasing, e.MoveTo == nil })
 	w.leaves[e.Pod] = w.now + grace
 	if e.MoveTo != nil {
-		w.replaced[e.Pod] = true
 		p := w.recreateLike(w.pods[e.Pod])
-		to := *e.MoveTo
-		to.Pod = p.UID
-		w.change(p.UID, func(p *model.Pod) { p.State, p.Node, p.Held = model.Promised, to.Node, to.GPUs })
+		w.replaced[e.Pod] = p.UID
+		w.change(p.UID, func(p *model.Pod) {
+			p.State, p.StandIn, p.Node, p.Held = model.Promised, true, e.MoveTo.Node, e.MoveTo.GPUs
+		})
 	}
 }
 
 // place obeys a placement and says whether it was news.
 func (w *world) place(x cycle.Placement) bool {
 	w.t.Helper()
+	if w.pods[x.Pod].StandIn {
+		return false
+	}
 	state := model.Bound
 	if len(x.Awaits) > 0 {
 		state = model.Promised

@@ -34,6 +34,8 @@ func (c *Cluster) requested(p *LivePod, at Place) amount.Vector {
 		return c.ChargeAt(p.Shape, at.Node, at.Held)
 	case at.Phase == Idle && p.Spec.State != Gated && !p.Spec.StandIn:
 		return c.Estimate(p.Shape)
+	case at.Phase == Leaving && p.Workload.recreated():
+		return c.Estimate(p.Shape) // evicted in this what-if work: see Pod.Returns
 	}
 	return nil
 }

@@ -292,6 +292,9 @@ func (c *Cluster) contribute(w *LiveWorkload) {
 			}
 		default:
 			p.Charge = c.ChargeAt(p.Shape, p.Home.Node, p.Home.Held)
+			if p.Spec.Returns && w.recreated() {
+				amount.AddTo(w.cost.request, c.Estimate(p.Shape))
+			}
 		}
 	}
 	w.inQueue = w.Queue
@@ -308,6 +311,8 @@ func (c *Cluster) contribute(w *LiveWorkload) {
 		}
 	}
 }
+
+func (w *LiveWorkload) recreated() bool { return w.Spec != nil && w.Spec.Recreated }
 
 // withdraw takes back what contribute added.
 func (c *Cluster) withdraw(w *LiveWorkload) {

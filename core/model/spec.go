@@ -297,6 +297,11 @@ type Pod struct {
 	// StandIn pods are Promised and stand for one that is still to come, such as
 	// the successor of a pod that moves: they keep its room and never start.
 	StandIn bool
+	// Returns is set on Releasing pods that a plan evicted and of which the
+	// successor is not there yet. If their workload is Recreated, its queues go on
+	// requesting what they cost: shares that changed while a victim is on its way
+	// out would change back once it waits again.
+	Returns bool
 	// Node and Held are set in states that hold room. A pod in such a state
 	// with claims but no Held gets free GPUs of its node booked for it, lowest
 	// IDs first.

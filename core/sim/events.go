@@ -67,7 +67,7 @@ func (t *timeline) end(p *pod) {
 		p.state = scenario.Failed
 		t.tell("pod %s is gone", p.model.Name)
 	}
-	p.target = nil
+	p.target, p.evicted = nil, false
 	t.update(p)
 }
 
@@ -80,7 +80,7 @@ func (t *timeline) settle(p *pod, state string) {
 	if p.target != nil {
 		t.cluster.RemovePod(targetUID(p.model.UID))
 	}
-	p.state, p.ends, p.awaits, p.target = state, 0, nil, nil
+	p.state, p.ends, p.awaits, p.target, p.evicted = state, 0, nil, nil, false
 	t.update(p)
 	if p.workload.over() {
 		for _, p := range p.workload.pods {

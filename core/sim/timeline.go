@@ -153,7 +153,7 @@ func (t *timeline) apply(plan *cycle.Plan, counts *Round) error {
 		counts.Evictions++
 		t.count(e, p.workload.model.Queue)
 		p.state, p.ends = scenario.Releasing, t.now+int64(t.spec.TerminationSeconds)
-		p.target = e.MoveTo
+		p.target, p.evicted = e.MoveTo, true
 		t.update(p)
 		if e.MoveTo != nil {
 			counts.Pipelined++
@@ -259,6 +259,7 @@ func (t *timeline) dropTarget(uid string) {
 		if p.target != nil && targetUID(p.model.UID) == uid {
 			p.target = nil
 			t.cluster.RemovePod(uid)
+			t.update(p)
 		}
 	}
 }

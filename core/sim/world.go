@@ -27,6 +27,8 @@ type pod struct {
 	awaits []string
 	// ends is when a running pod finishes or a releasing one is gone; 0 never.
 	ends int64
+	// evicted by a plan, and not gone yet.
+	evicted bool
 	// target is where the pod goes that follows this releasing one; nil if it
 	// is to wait.
 	target *cycle.Placement
@@ -174,7 +176,7 @@ func modelState(state string) model.PodState {
 // spec is the pod as the decision sees it.
 func (p *pod) spec() model.Pod {
 	m := p.model
-	m.State = modelState(p.state)
+	m.State, m.Returns = modelState(p.state), p.evicted && p.target == nil
 	if !scenario.Holds(p.state) {
 		m.Node, m.Held = "", nil
 	}

@@ -30,7 +30,8 @@ type Victim struct {
 	Eviction cycle.Eviction
 }
 
-// hold keeps the new place of a pod that is being moved.
+// hold keeps a place for the pod that somebody makes instead of another: the new
+// place of one that is being moved, or that of a lost member of a gang.
 type hold struct {
 	owner  string // UID of the controller
 	facts  *podFacts
@@ -38,6 +39,8 @@ type hold struct {
 	gpus   []model.HeldGPU
 	gone   bool
 	expiry int64 // once gone
+	// lost is true for the place of a member that a gang is short of.
+	lost bool
 }
 
 func (h *hold) uid() string { return "hold/" + h.facts.ref.UID }
@@ -99,12 +102,14 @@ func (l *Ledger) succeed(e *entry) bool {
 	}
 	for _, victim := range slices.Sorted(maps.Keys(l.holds)) {
 		h := l.holds[victim]
-		if h.owner != f.owner || victim == f.ref.UID ||
+		if h.owner != f.owner || victim == f.ref.UID || h.facts.pod.SubGroup != f.pod.SubGroup ||
 			!reflect.DeepEqual(h.facts.pod.Claims, f.pod.Claims) || !reflect.DeepEqual(h.facts.pod.Request, f.pod.Request) {
 			continue
 		}
 		l.dropHold(victim)
-		e.standsFor = victim
+		if !h.lost {
+			e.standsFor = victim
+		}
 		l.enter(e, statePromised, h.node, h.gpus)
 		l.hearFrom(e, l.now())
 		return true
@@ -133,6 +138,10 @@ func (l *Ledger) review(now int64) {
 	for victim, h := range l.holds {
 		e := l.pods[victim]
 		switch {
+		case h.lost:
+			if h.expiry <= now {
+				l.dropHold(victim)
+			}
 		case e != nil && e.state != stateReleased:
 		case !h.gone:
 			h.gone, h.expiry = true, now+int64(holdFor)

@@ -21,7 +21,7 @@ type life struct {
 	// alive members at the last look, by sub-group; nil before the first look.
 	alive roll
 	// placed members at the last look, by UID; see heads.
-	placed map[string]bool
+	placed map[string]seat
 	// ran is true from when the gang had its minimum until no member is placed.
 	ran bool
 	// short is true while the minimum is not met.
@@ -56,6 +56,11 @@ func (l *Ledger) watchGang(w *workload) {
 	w.step(&h, &spec, raised, l.now())
 	if w.released != before.released {
 		l.holdBack(w)
+	}
+	if w.staleSince == 0 || w.released {
+		l.giveUpSeats(w)
+	} else {
+		l.keepSeats(w, before.placed, &h)
 	}
 }
 

@@ -30,7 +30,7 @@ type heads struct {
 	// lasting is held and who is on the way out, unless stuck there.
 	lasting roll
 	// placed are the alive members by UID, those that have ended well excepted.
-	placed map[string]bool
+	placed map[string]seat
 	// ended are the members that have ended well, by UID.
 	ended map[string]bool
 }
@@ -38,7 +38,7 @@ type heads struct {
 func (l *Ledger) headsOf(w *workload, spec *model.Workload) heads {
 	h := heads{
 		members: roll{}, done: roll{}, held: roll{}, alive: roll{}, bound: roll{}, running: roll{}, lasting: roll{},
-		placed: map[string]bool{}, ended: map[string]bool{},
+		placed: map[string]seat{}, ended: map[string]bool{},
 	}
 	for leaf, n := range w.finished {
 		h.finish(leaf, n)
@@ -54,9 +54,9 @@ func (l *Ledger) headsOf(w *workload, spec *model.Workload) heads {
 		}
 	}
 	for victim, hold := range l.holds {
-		if hold.facts.workloadKey() == w.key && !h.placed[victim] {
+		if _, counted := h.placed[victim]; !counted && !hold.lost && hold.facts.workloadKey() == w.key {
 			leaf := leafOf(spec, hold.facts)
-			h.placed[victim] = true
+			h.placed[victim] = seat{}
 			h.held[leaf]++
 			h.lasting[leaf]++
 			h.alive[leaf]++
@@ -100,10 +100,10 @@ func (h *heads) take(uid, leaf string, e *entry) {
 	}
 	switch {
 	case e.standsFor != "":
-		h.placed[e.standsFor] = true
+		h.placed[e.standsFor] = seat{}
 		fallthrough
 	case e.holds():
-		h.placed[uid] = true
+		h.placed[uid] = seat{e, e.node, e.held}
 		h.alive[leaf]++
 	}
 }
@@ -121,13 +121,18 @@ func (h *heads) fewerThan(before roll) bool {
 
 // lacks is true if a member that was placed is so no more and did not end well,
 // also if there was no look before.
-func (h *heads) lacks(before map[string]bool) bool {
+func (h *heads) lacks(before map[string]seat) bool {
 	for uid := range before {
-		if !h.placed[uid] && !h.ended[uid] {
+		if h.misses(uid) {
 			return true
 		}
 	}
 	return before == nil
+}
+
+func (h *heads) misses(uid string) bool {
+	_, placed := h.placed[uid]
+	return !placed && !h.ended[uid]
 }
 
 // broken is true if the gang, or a sub-group that it can do without, runs in

@@ -123,10 +123,15 @@ func (l *Ledger) dumpPod(e *entry) DumpPod {
 	if e.state == statePromised || e.holds() {
 		held = l.heldIn(e)
 	}
-	for _, h := range held {
-		p.GPUs = append(p.GPUs, DumpUse{h.Claim, h.GPU, h.Milli, h.MemoryMiB})
-	}
+	p.GPUs = uses(held)
 	return p
+}
+
+func uses(held []model.HeldGPU) (out []DumpUse) {
+	for _, h := range held {
+		out = append(out, DumpUse{h.Claim, h.GPU, h.Milli, h.MemoryMiB})
+	}
+	return out
 }
 
 // DumpHandler serves the dump as JSON.

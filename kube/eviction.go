@@ -33,12 +33,14 @@ type Victim struct {
 // hold keeps a place for the pod that somebody makes instead of another: the new
 // place of one that is being moved, or that of a lost member of a gang.
 type hold struct {
-	owner  string // UID of the controller
-	facts  *podFacts
-	node   string
-	gpus   []model.HeldGPU
-	gone   bool
-	expiry int64 // once gone
+	owner string // UID of the controller
+	facts *podFacts
+	node  string
+	gpus  []model.HeldGPU
+	// scheduled is true for a move that no claimant waits for.
+	scheduled bool
+	gone      bool
+	expiry    int64 // once gone
 	// lost is true for the place of a member that a gang is short of.
 	lost bool
 }
@@ -58,7 +60,7 @@ func (l *Ledger) sentence(evictions []cycle.Eviction) {
 		l.count(e, ev)
 		l.refeed(e)
 		if ev.MoveTo != nil && e.facts.owner != "" {
-			h := &hold{owner: e.facts.owner, facts: e.facts, node: ev.MoveTo.Node, gpus: ev.MoveTo.GPUs}
+			h := &hold{owner: e.facts.owner, facts: e.facts, node: ev.MoveTo.Node, gpus: ev.MoveTo.GPUs, scheduled: scheduled(&ev)}
 			l.holds[ev.Pod] = h
 			l.feedHold(h)
 		}
@@ -68,7 +70,7 @@ func (l *Ledger) sentence(evictions []cycle.Eviction) {
 // feedHold puts a stand-in for the moved pod into the cluster.
 func (l *Ledger) feedHold(h *hold) {
 	p := h.facts.pod
-	p.UID, p.State, p.Node, p.Held = h.uid(), model.Promised, h.node, h.gpus
+	p.UID, p.State, p.StandIn, p.Node, p.Held = h.uid(), model.Promised, true, h.node, h.gpus
 	p.Workload = h.facts.workloadKey()
 	if err := l.cluster.SetPod(p); err != nil {
 		l.log.Error("the place of a moved pod could not be held", "pod", h.facts.ref.String(), "err", err)
@@ -131,6 +133,9 @@ func (l *Ledger) review(now int64) {
 			continue
 		}
 		if e.sentence.Rule == cycle.RuleStaleGang && e.workload != nil && e.workload.staleSince != 0 {
+			continue
+		}
+		if scheduled(e.sentence) && l.holds[e.facts.ref.UID] != nil {
 			continue
 		}
 		l.pardon(e)

@@ -51,6 +51,7 @@ import (
 //	lookup uid=u, gang workload=default/g
 //	adopt
 //	pending queue=q     the waiting line
+//	consolidate [dry]   moves for nobody in particular
 //	troubles
 func TestLedger(t *testing.T) {
 	datadriven.Walk(t, "testdata/ledger", func(t *testing.T, path string) {
@@ -240,6 +241,8 @@ func (p *player) ask(cmd string, a args) (string, error) {
 		return "in " + next.Sub(p.time).String(), nil
 	case "shares":
 		return p.shares(), nil
+	case "consolidate":
+		return p.consolidate(a.has("dry")), nil
 	case "pending":
 		return p.pending(a["queue"]), nil
 	case "save":

@@ -49,6 +49,11 @@ type Options struct {
 	// queues used.
 	UsageName string
 
+	// ConsolidateEvery is the time between two scheduled consolidations, 0 for
+	// none; with ConsolidateDryRun they only report what they would move.
+	ConsolidateEvery  time.Duration
+	ConsolidateDryRun bool
+
 	Quiet       time.Duration // 3 ms without a change start a cycle
 	Longest     time.Duration // 30 ms after the first change a cycle starts anyway
 	Resync      time.Duration // 15 s, the longest time without a cycle
@@ -102,6 +107,8 @@ type Controller struct {
 	backlog *backlogWriter
 	evict   *evictions
 	usage   *usageKeeper
+
+	consolidation *consolidation
 }
 
 // New checks the options and returns a controller.
@@ -118,6 +125,7 @@ func New(o Options) (*Controller, error) {
 	c.backlog = newBacklogWriter(&c.options)
 	c.evict = newEvictions(&c.options, c.events, c.metrics)
 	c.usage = newUsageKeeper(&c.options, c.metrics)
+	c.consolidation = newConsolidation(&c.options, c.evict)
 	return c, nil
 }
 
@@ -126,7 +134,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	c.usage.start(ctx)
 	var wait sync.WaitGroup
 	for _, part := range []func(context.Context){
-		c.starts.run, c.reasons.run, c.events.run, c.evict.run, c.usage.run, c.writeStatus,
+		c.starts.run, c.reasons.run, c.events.run, c.evict.run, c.usage.run, c.consolidation.run, c.writeStatus,
 	} {
 		wait.Go(func() { part(ctx) })
 	}

@@ -40,6 +40,8 @@ type controlPlane struct {
 	election     election
 	evictions    bool
 	groupOwners  bool
+	consolidate  time.Duration
+	dryRun       bool
 	verbose      bool
 	config       kube.Config
 	barrier      time.Duration
@@ -73,6 +75,8 @@ may run: only the one that holds the lease decides, and only it is ready.`,
 	f.StringVar(&p.config.QueueLabel, "queue-label", p.config.QueueLabel, "label that names the queue on pods and namespaces")
 	f.StringVar(&p.config.DefaultQueue, "default-queue", p.config.DefaultQueue, "queue of pods that ask for GPU and name no queue")
 	f.DurationVar(&p.barrier, "gang-timeout", 20*time.Second, "how long binds of a gang wait for each other; must be below the extender's httpTimeout")
+	f.DurationVar(&p.consolidate, "consolidate-every", 0, "how often running pods are moved to bring free GPUs together though nobody waits for them; 0 is never")
+	f.BoolVar(&p.dryRun, "consolidate-dry-run", false, "only report what --consolidate-every would move: log, metrics and GET /consolidation")
 	p.sharingFlags(cmd)
 	f.BoolVar(&p.verbose, "verbose", false, "log every change")
 	return cmd
@@ -103,7 +107,7 @@ func (p *controlPlane) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server, err := p.server(leader, client, registry, log)
+	server, err := p.server(leader, controller, client, registry, log)
 	if err != nil {
 		return err
 	}
@@ -142,6 +146,7 @@ func (p *controlPlane) controllerOptions(leader *leadership, client kubernetes.I
 	options := queuecontroller.Options{
 		Ledger: leader.Ledger, Client: client, Dynamic: dyn, Log: log, Registry: registry, Config: p.config,
 		BacklogNamespace: p.election.namespace, Leads: leader.leads,
+		ConsolidateEvery: p.consolidate, ConsolidateDryRun: p.dryRun,
 	}
 	if p.evictions {
 		options.Evictor = queuecontroller.APIEvictor{Client: client}
@@ -155,6 +160,10 @@ func (p *controlPlane) check() error {
 		return err
 	}
 	switch {
+	case p.consolidate != 0 && (p.consolidate < time.Second || p.consolidate > mostTime):
+		return fmt.Errorf("--consolidate-every is %s; allowed are 1s to %s, and 0 for never", p.consolidate, mostTime)
+	case p.dryRun && p.consolidate == 0:
+		return errors.New("--consolidate-dry-run is set without --consolidate-every, which says how often")
 	case p.insecureHTTP && (p.tls.Cert != "" || p.tls.Key != "" || p.tls.ClientCA != ""):
 		return errors.New("--insecure-http and --tls-cert, --tls-key or --client-ca exclude each other")
 	case !p.insecureHTTP && (p.tls.Cert == "" || p.tls.Key == ""):
@@ -198,8 +207,8 @@ func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, erro
 	return client, dyn, err
 }
 
-// server serves the extender and the ledger's dump.
-func (p *controlPlane) server(leader *leadership, client kubernetes.Interface, registry *prometheus.Registry, log *slog.Logger) (*http.Server, error) {
+// server serves the extender, the ledger's dump and the views of the plan.
+func (p *controlPlane) server(leader *leadership, controller *queuecontroller.Controller, client kubernetes.Interface, registry *prometheus.Registry, log *slog.Logger) (*http.Server, error) {
 	ext, err := extender.New(extender.Options{
 		Ledger: leader, Binder: fencedBinder{extender.APIBinder{Pods: client.CoreV1()}, leader.leads}, Log: log, Registry: registry,
 		ReservedResources: []string{
@@ -215,7 +224,7 @@ func (p *controlPlane) server(leader *leadership, client kubernetes.Interface, r
 	server := ext.HTTPServer()
 	routes := mux.NewRouter()
 	routes.Handle("/debug/ledger", p.guarded(leader.DumpHandler())).Methods(http.MethodGet)
-	(&views{ready: leader.Ready, pending: leader.Pending, log: log}).add(routes, p.guarded)
+	(&views{ready: leader.Ready, pending: leader.Pending, consolidation: controller.Consolidation, log: log}).add(routes, p.guarded)
 	routes.PathPrefix("/").Handler(server.Handler)
 	server.Handler = routes
 	if !p.insecureHTTP {

@@ -22,6 +22,8 @@ func TestSharingFlags(t *testing.T) {
 		{"--queue-evictions-per-minute=2000000", "--queue-evictions-per-minute is 2000000; allowed are 0 to 1000000"},
 		{"--preemption-delay=9000h", "--preemption-delay is 9000h0m0s; allowed are 0 to 8760h0m0s"},
 		{"--eviction-backoff=-1m", "--eviction-backoff is -1m0s; allowed are 0 to 8760h0m0s"},
+		{"--consolidate-every=1ms", "--consolidate-every is 1ms; allowed are 1s to 8760h0m0s, and 0 for never"},
+		{"--consolidate-dry-run", "--consolidate-dry-run is set without --consolidate-every, which says how often"},
 		{"--reclaim-min-runtime=-1m", "--reclaim-min-runtime is -1m0s; allowed are 0 to 8760h0m0s"},
 	} {
 		cmd := newControlPlaneCommand()
@@ -45,7 +47,7 @@ func TestSharingDefaults(t *testing.T) {
 	for flag, want := range map[string]string{
 		"usage-half-life": "0s", "usage-window": (7 * 24 * time.Hour).String(), "usage-factor": "1000",
 		"evictions-per-minute": "0", "queue-evictions-per-minute": "0", "preemption-delay": "0s", "eviction-backoff": "0s",
-		"preempt-min-runtime": "0s", "reclaim-min-runtime": "0s",
+		"preempt-min-runtime": "0s", "reclaim-min-runtime": "0s", "consolidate-every": "0s", "consolidate-dry-run": "false",
 	} {
 		if got := f.Lookup(flag).DefValue; got != want {
 			t.Errorf("--%s is %s by default, want %s", flag, got, want)

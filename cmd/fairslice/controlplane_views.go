@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/fairslice/fairslice/kube"
+	"github.com/fairslice/fairslice/queuecontroller"
 )
 
 // views are what people and programs may read of the plan over HTTP, beside the
@@ -21,13 +22,21 @@ import (
 type views struct {
 	ready   func() error
 	pending func(queue string) (kube.Pending, bool)
-	log     *slog.Logger
+	// consolidation plans one, without making any move.
+	consolidation func() queuecontroller.Consolidation
+	log           *slog.Logger
 }
 
 // add routes the views; guard lets in whom the verbs let in.
 func (v *views) add(routes *mux.Router, guard func(http.Handler) http.Handler) {
 	for path, read := range map[string]func(*http.Request) (any, error){
 		"/queues/{queue}/pending": v.pendingOf,
+		"/consolidation": func(r *http.Request) (any, error) {
+			for name := range r.URL.Query() {
+				return nil, badRequest("parameter %q is unknown; none is allowed", name)
+			}
+			return v.consolidation(), nil
+		},
 	} {
 		routes.Handle(path, guard(v.answer(read)))
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/kube"
+	"github.com/fairslice/fairslice/queuecontroller"
 )
 
 // line is the waiting line of queue team: a gang, a pod, and a pod without a
@@ -42,6 +43,42 @@ func line() kube.Pending {
 	}}
 }
 
+// moves is a report of one move that frees a node.
+func moves() queuecontroller.Consolidation {
+	run := kube.Consolidation{
+		Moves: []kube.ConsolidationMove{{
+			Namespace: "ns", Pod: "p", Queue: "team", From: "n1", To: "n2",
+			Reason: "moved to node n2, where room is held for it, by scheduled consolidation to free all GPUs of node n1",
+		}},
+		GPUs: []kube.ConsolidationGPUs{{
+			Model:  "A100",
+			Before: kube.ConsolidationFree{MilliGPUs: 5250, WholeGPUs: 5, LargestBlock: 3},
+			After:  kube.ConsolidationFree{MilliGPUs: 5250, WholeGPUs: 5, LargestBlock: 4, Nodes: 1},
+		}},
+	}
+	return queuecontroller.Consolidation{Every: "1h0m0s", DryRun: true, Now: run}
+}
+
+// TestConsolidationCommand shows the schedule, the moves and the gain.
+func TestConsolidationCommand(t *testing.T) {
+	server := viewServer(t, &views{ready: func() error { return nil }, consolidation: moves})
+	cmd := newRootCommand()
+	var out strings.Builder
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"consolidation", "--server=" + server.URL})
+	want := `every 1h0m0s, only reported
+
+now it would do this
+POD   QUEUE  FROM  TO  WHY
+ns/p  team   n1    n2  to free all GPUs of node n1
+GPU MODEL  FREE  WHOLE GPUS  LARGEST BLOCK  FREE NODES
+A100       5.25  5           3, then 4      0, then 1
+`
+	if err := cmd.ExecuteContext(t.Context()); err != nil || out.String() != want {
+		t.Errorf("printed\n%s and failed with %v, want\n%s", out.String(), err, want)
+	}
+}
+
 func viewServer(t *testing.T, v *views) *httptest.Server {
 	t.Helper()
 	v.log = slog.New(slog.DiscardHandler)
@@ -56,8 +93,9 @@ func viewServer(t *testing.T, v *views) *httptest.Server {
 func TestViews(t *testing.T) {
 	var notReady error
 	server := viewServer(t, &views{
-		ready:   func() error { return notReady },
-		pending: func(queue string) (kube.Pending, bool) { return line(), queue == "team" },
+		ready:         func() error { return notReady },
+		pending:       func(queue string) (kube.Pending, bool) { return line(), queue == "team" },
+		consolidation: func() queuecontroller.Consolidation { return moves() },
 	})
 	for _, c := range []struct {
 		method, path string
@@ -75,6 +113,9 @@ func TestViews(t *testing.T) {
 		{"GET", "/queues/team/pending?limit=0", nil, 400, `parameter limit is "0"; allowed are whole numbers from 1 to 100000`},
 		{"GET", "/queues/team/pending?limit=", nil, 400, `parameter limit is ""; allowed are whole numbers from 1 to 100000`},
 		{"GET", "/queues/team/pending?limits=3", nil, 400, `parameter "limits" is unknown; allowed is limit`},
+		{"GET", "/consolidation", nil, 200, `"largestBlock": 4`},
+		{"GET", "/consolidation?now=yes", nil, 400, `parameter "now" is unknown; none is allowed`},
+		{"DELETE", "/consolidation", nil, 405, "method DELETE is not served here; allowed is GET"},
 		{"POST", "/queues/team/pending", nil, 405, "method POST is not served here; allowed is GET"},
 		{"GET", "/queues/team/pending", errors.New("another replica holds the lease"), 503, "the control plane is not ready: another replica holds the lease"},
 	} {

@@ -56,6 +56,7 @@ func newRootCommand() *cobra.Command {
 		newHookCommand(),
 		newSimulateCommand(),
 		newQueuesCommand(),
+		newConsolidationCommand(),
 		newTopCommand(),
 		newWhyCommand(),
 	)

@@ -255,7 +255,9 @@ func (s *Stack) Fairslice(ctx context.Context, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(ctx, s.Binary, append(args, "--kubeconfig="+kubeconfig)...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, s.Binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("fairslice %s: %w", strings.Join(args, " "), err)
 	}

@@ -23,7 +23,8 @@ import (
 	"github.com/fairslice/fairslice/deviceplugin/pool"
 )
 
-// ReserveAuto keeps of each GPU what the driver says that it reserves.
+// ReserveAuto keeps of each GPU what the driver says that it reserves, and the
+// contexts of its model for as many processes as may share it.
 const ReserveAuto = -1
 
 // Options of the device plugin. Start from DefaultOptions.
@@ -147,7 +148,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.NVMLLibrary, "nvml-library", o.NVMLLibrary, "path of libnvidia-ml.so.1; empty for the dynamic linker's choice")
 	f.StringVar(&o.Simulate, "simulate", o.Simulate, "simulate a machine instead: "+strings.Join(nvml.Profiles(), ", ")+" or the path of a YAML file")
 	f.StringSliceVar(&o.GPUs, "gpus", o.GPUs, "GPUs to serve, by UUID or index; empty for all")
-	f.Int64Var(&o.ReserveMiB, "reserve-mib", o.ReserveMiB, "memory of each GPU that no container gets; -1 for what the driver reserves")
+	f.Int64Var(&o.ReserveMiB, "reserve-mib", o.ReserveMiB, "memory of each GPU that no container gets; -1 for what the driver reserves and the model's CUDA contexts, one for each of --max-sharers")
 	f.StringToInt64Var(&o.ReserveModels, "reserve-model-mib", o.ReserveModels, "the same for single models, such as Tesla-T4=300,NVIDIA-A100-SXM4-40GB=600")
 	f.IntVar(&o.MaxSharers, "max-sharers", o.MaxSharers, "containers that may share a GPU at a time; 0 for no limit")
 	f.StringVar(&o.ForeignMemory, "foreign-memory", o.ForeignMemory, "what is done about memory of a GPU used outside Fairslice: "+strings.Join(foreignPolicies, ", "))

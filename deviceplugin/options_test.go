@@ -30,7 +30,7 @@ func TestBadOptions(t *testing.T) {
 		"--node-name=n --probation=0s":                                         "option probation is 0s, must be above 0",
 		"--node-name=n --informer-wait=2m":                                     "option informer-wait is 2m0s, must be from 0 to 1m",
 		"--node-name=n --device-plugin-dir=x":                                  `option device-plugin-dir is "x", must be an absolute path`,
-		"--node-name=n --device-list=volumes":                                  `option device-list has "volumes", must be of envvar, cdi, nvidia-cdi`,
+		"--node-name=n --device-list=volumes":                                  `option device-list has "volumes", must be of envvar, volume-mounts, cdi, nvidia-cdi`,
 		"--node-name=n --whole-resource=gpu":                                   `option whole-resource is "gpu", must be a domain, a slash and a name`,
 		"--node-name=n --slice-resource=nvidia.com/gpu":                        `option slice-resource is "nvidia.com/gpu", which another resource has already`,
 		"--node-name=n --whole-resource= --slice-resource= --memory-resource=": "at least one must be set",

@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) error {
 
 // openCards reads the GPUs and makes what stands on them.
 func (a *agent) openCards(lib nvml.Library, node *corev1.Node) error {
-	a.sizing = a.o.sizing(node)
+	a.sizing = a.o.sizing(node, lib.Simulated())
 	gpus, lost := lib.GPUs()
 	a.present = present(gpus)
 	var err error

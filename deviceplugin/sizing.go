@@ -49,8 +49,9 @@ type sizing struct {
 // sizing reads what was published on the node, and who holds devices now. A card
 // keeps its size while it is held: slices are parts of it, and device IDs that
 // ceased to exist would be lost from the account.
-func (o *Options) sizing(node *corev1.Node) sizing {
-	s := sizing{reserve: o.reserve, policy: o.ForeignMemory, previous: map[string]int64{}}
+func (o *Options) sizing(node *corev1.Node, simulated bool) sizing {
+	reserve := func(g nvml.GPU) int64 { return o.reserve(g, simulated) }
+	s := sizing{reserve: reserve, policy: o.ForeignMemory, previous: map[string]int64{}}
 	if v, err := v1alpha1.DecodeInventory(node.Annotations[v1alpha1.AnnotationGPUs]); err == nil {
 		for _, g := range v.GPUs {
 			s.previous[g.UUID] = g.MemoryMiB
@@ -77,7 +78,7 @@ func (s sizing) usable(g nvml.GPU, short string) (mib, foreign int64) {
 	reserved := s.reserve(g)
 	mib = g.TotalMiB - reserved
 	if s.held(short) {
-		if before := s.previous[g.UUID]; s.policy == ForeignSubtract && before > 0 && before < mib {
+		if before := s.previous[g.UUID]; before > 0 && before <= g.TotalMiB-g.ReservedMiB {
 			mib = before
 		}
 		return mib, 0
@@ -95,15 +96,19 @@ func (s sizing) usable(g nvml.GPU, short string) (mib, foreign int64) {
 	return mib, foreign
 }
 
-// reserve of a card: its model's, else that of all, else the driver's own share.
-func (o *Options) reserve(g nvml.GPU) int64 {
+// reserve of a card: its model's, else that of all, else the driver's own share and
+// the contexts of as many processes as may share it, at least one.
+func (o *Options) reserve(g nvml.GPU, simulated bool) int64 {
 	if mib, named := o.ReserveModels[publish.LabelValue(g.Model)]; named {
 		return mib
 	}
 	if o.ReserveMiB != ReserveAuto {
 		return o.ReserveMiB
 	}
-	return g.ReservedMiB
+	if simulated {
+		return g.ReservedMiB // nobody makes contexts there
+	}
+	return g.ReservedMiB + contextMiB(g.Model)*int64(max(1, o.MaxSharers))
 }
 
 func (o *Options) validateSizing() error {

@@ -5,6 +5,10 @@ package deviceplugin_test
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -245,4 +249,43 @@ func TestLimitsSurviveASilentKubelet(t *testing.T) {
 	if _, err := w.kubelet.startContainer(p, "main"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStackedLevelsAreMetrics: a container that two layers hold has a sample of each, and
+// one account.
+func TestStackedLevelsAreMetrics(t *testing.T) {
+	w := layers(t)
+	w.opts.NVMLLibrary = driverLibrary(t)
+	w.interceptor()
+	w.opts.Watch.Action, w.opts.Watch.Every = "kill", 10*time.Millisecond
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.opts.MetricsAddr = l.Addr().String()
+	_ = l.Close()
+	w.kubelet.start()
+	w.run()
+	w.place("a", 1)
+	labels := fmt.Sprintf(`{UUID="%s",container="main",gpu="1",%smodelName="NVIDIA A100-PCIE-40GB",namespace="ns",pod="a"} `, w.gpus[1].UUID, "%s")
+	const prefix = "fairslice_container_gpu_"
+	want := []string{prefix + "memory_charged_mib" + fmt.Sprintf(labels, "") + "0"}
+	for _, level := range []string{"cgroup", "intercept", "watch"} {
+		want = append(want, prefix+"isolation"+fmt.Sprintf(labels, `level="`+level+`",`)+"1")
+	}
+	eventually(t, 5*time.Second, "samples of every level", func() bool {
+		answer, err := http.Get("http://" + w.opts.MetricsAddr + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close()
+		raw, _ := io.ReadAll(answer.Body)
+		text := string(raw)
+		for _, line := range want {
+			if strings.Count(text, line+"\n") != 1 {
+				return false
+			}
+		}
+		return strings.Count(text, "\n"+prefix+"isolation{") == 3
+	})
 }

@@ -34,7 +34,7 @@ var (
 	descRefusals  = containerDesc("memory_refusals_total", "Allocations that the isolation layer refused a container since it was given the GPU.")
 	descThrottled = containerDesc("throttled_seconds_total", "Time that launches of a container were held back.")
 	descOver      = containerDesc("over_limit_total", "Times that the watchdog found a container over its memory.")
-	descIsolation = containerDesc("isolation", "1 for the isolation level that holds a container to its part of a GPU.", "level")
+	descIsolation = containerDesc("isolation", "1 for each isolation level that holds a container to its part of a GPU.", "level")
 
 	descForeignMemory  = prometheus.NewDesc("fairslice_gpu_foreign_memory_mib", "Memory used by processes that were not given the GPU.", []string{"UUID"}, nil)
 	descForeignUnknown = prometheus.NewDesc("fairslice_gpu_foreign_unknown_processes", "Processes that were not given the GPU, of which the driver does not tell how much they use.", []string{"UUID"}, nil)
@@ -50,9 +50,9 @@ func (a *agent) collectUsage(ch chan<- prometheus.Metric) {
 	v, held, charged := a.overseer, a.book.Allocations(), a.measured()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	level := a.layer.Level()
-	if level == enforce.LevelNone && v.enforces() {
-		level = enforce.LevelWatch
+	levels := enforce.Levels(a.layer)
+	if v.enforces() {
+		levels = append(slices.DeleteFunc(levels, func(l string) bool { return l == enforce.LevelNone }), enforce.LevelWatch)
 	}
 	for _, c := range a.cards {
 		card, watched := v.seen[c.account.UUID]
@@ -66,7 +66,7 @@ func (a *agent) collectUsage(ch chan<- prometheus.Metric) {
 			m := containerMetrics{send: send, labels: []string{
 				s.Owner.Namespace, s.Owner.Pod, s.Owner.Container, s.UUID, strconv.Itoa(c.hardware.Index), c.hardware.Model,
 			}}
-			a.collectShare(m, s, level)
+			a.collectShare(m, s, levels)
 			if watched {
 				at := slices.IndexFunc(card.Samples, func(x usage.Sample) bool { return x.Owner == s.Owner })
 				if at >= 0 {
@@ -100,7 +100,7 @@ func (m containerMetrics) count(d *prometheus.Desc, v float64) {
 	m.send(d, prometheus.CounterValue, v, m.labels...)
 }
 
-func (a *agent) collectShare(m containerMetrics, s usage.Sample, level string) {
+func (a *agent) collectShare(m containerMetrics, s usage.Sample, levels []string) {
 	for _, asked := range s.Asked {
 		m.gauge(descAsked, float64(asked.Units), a.names[asked.Kind])
 	}
@@ -110,7 +110,9 @@ func (a *agent) collectShare(m containerMetrics, s usage.Sample, level string) {
 	case s.Instance:
 		m.gauge(descIsolation, 1, enforce.LevelMIG)
 	case !s.Whole:
-		m.gauge(descIsolation, 1, level)
+		for _, level := range levels {
+			m.gauge(descIsolation, 1, level)
+		}
 	}
 }
 

@@ -3,7 +3,10 @@
 
 package enforce
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // ComputeHolder is a Layer that also holds compute shares, so that a weaker layer
 // below it must not hold them a second time.
@@ -70,16 +73,42 @@ func (s stack) Keep(ids map[string]bool) error {
 	return errors.Join(failed...)
 }
 
-// Measure adds what those layers tell that measure.
+// Levels lists what holds the containers of a layer, strongest first.
+func Levels(l Layer) []string {
+	layers, stacked := l.(stack)
+	if !stacked {
+		return []string{l.Level()}
+	}
+	out := make([]string, 0, len(layers))
+	for _, each := range layers {
+		out = append(out, each.Level())
+	}
+	return out
+}
+
+// Measure merges the accounts of those layers that measure. They count the same
+// memory, so what a container uses of a GPU is what the strongest of them says, even if
+// a weaker one says more; what each layer refused or held back is its own and adds up.
 func (s stack) Measure(id string) ([]Measured, error) {
 	var (
 		out    []Measured
 		failed []error
 	)
 	for _, l := range s {
-		if m, ok := l.(Meter); ok {
-			measured, err := m.Measure(id)
-			out, failed = append(out, measured...), append(failed, err)
+		m, measures := l.(Meter)
+		if !measures {
+			continue
+		}
+		accounts, err := m.Measure(id)
+		failed = append(failed, err)
+		for _, a := range accounts {
+			at := slices.IndexFunc(out, func(o Measured) bool { return SameUUID(o.UUID, a.UUID) })
+			if at < 0 {
+				out = append(out, a)
+				continue
+			}
+			out[at].Refusals += a.Refusals
+			out[at].Throttled += a.Throttled
 		}
 	}
 	return out, errors.Join(failed...)

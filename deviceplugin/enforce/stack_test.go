@@ -5,7 +5,10 @@ package enforce
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 // fake is a layer that notes what it was asked to hold.
@@ -74,6 +77,29 @@ type meter struct {
 }
 
 func (m *meter) Measure(string) ([]Measured, error) { return m.used, m.fail }
+
+// TestTwoMeters count the same memory: nothing is doubled, and what each refused or held
+// back is added.
+func TestTwoMeters(t *testing.T) {
+	strong := &meter{used: []Measured{{UUID: "GPU-a", UsedBytes: 5, Refusals: 1, Throttled: time.Second}}}
+	weak := &meter{used: []Measured{{UUID: "a", UsedBytes: 7, Refusals: 2, Throttled: time.Minute}, {UUID: "b", UsedBytes: 3}}}
+	got, err := Stack(strong, &fake{}, weak).(Meter).Measure("c")
+	want := []Measured{{UUID: "GPU-a", UsedBytes: 5, Refusals: 3, Throttled: 61 * time.Second}, {UUID: "b", UsedBytes: 3}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("measured %+v, %v; want %+v", got, err, want)
+	}
+}
+
+// TestLevels of a layer alone and of a stack.
+func TestLevels(t *testing.T) {
+	for want, l := range map[string]Layer{
+		"none": None{}, "mps": Stack(&fake{level: LevelMPS}), "cgroup intercept": Stack(&fake{level: LevelCgroup}, &fake{level: LevelIntercept}),
+	} {
+		if got := strings.Join(Levels(l), " "); got != want {
+			t.Errorf("levels %q, want %q", got, want)
+		}
+	}
+}
 
 // TestStackMeasures what those of its layers tell that measure.
 func TestStackMeasures(t *testing.T) {

@@ -125,7 +125,7 @@ type PodGroupSpec struct {
 
 // OnMemberLost is a policy of a gang.
 //
-// +kubebuilder:validation:XValidation:rule="self in [”, 'Replace', 'ReleaseAll']",message="onMemberLost must be Replace or ReleaseAll"
+// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self in ['Replace', 'ReleaseAll']",message="onMemberLost must be Replace or ReleaseAll"
 // +kubebuilder:validation:MaxLength=20
 type OnMemberLost string
 

@@ -29,6 +29,7 @@ const (
 	reasonMemoryExceeded = "GPUMemoryExceeded"
 	reasonForeignMemory  = "ForeignGPUMemory"
 	reasonVisibility     = "GPUVisibility"
+	reasonMPSRestarted   = "MPSRestarted"
 )
 
 // startEvents returns a recorder and what ends it. Events are best effort and
@@ -74,6 +75,22 @@ func (a *agent) tellHealth(uuid string, state health.State, why string) {
 			}
 			told[h.Owner.PodUID] = true
 			a.events.Event(podReference(h.Owner), corev1.EventTypeWarning, reasonUnhealthy, fmt.Sprintf("GPU %s of container %s on node %s is unhealthy: %s", uuid, h.Owner.Container, a.o.NodeName, why))
+		}
+	}
+}
+
+// tellLostMPS writes an event on each pod whose MPS daemon was started again: its
+// processes have failed, and nothing but a new start of the container helps.
+func (a *agent) tellLostMPS(uuid string) {
+	told := map[string]bool{}
+	for _, h := range a.book.Allocations() {
+		for _, s := range h.Shares {
+			if s.GPU.UUID != uuid || h.Owner.Pod == "" || told[h.Owner.PodUID] {
+				continue
+			}
+			told[h.Owner.PodUID] = true
+			a.events.Event(podReference(h.Owner), corev1.EventTypeWarning, reasonMPSRestarted,
+				fmt.Sprintf("the MPS daemon of GPU %s no longer answered and was started again: processes of container %s that use the GPU have failed", uuid, h.Owner.Container))
 		}
 	}
 }

@@ -124,6 +124,7 @@ func (a *agent) tryLayer(level string, lib nvml.Library) (enforce.Layer, error) 
 		stacked, err := a.withInterceptor(l)
 		if err == nil {
 			a.background = append(a.background, l.Run)
+			a.limitSharers(mps.MaxClients)
 		}
 		return stacked, err
 	case enforce.LevelIntercept:
@@ -133,6 +134,15 @@ func (a *agent) tryLayer(level string, lib nvml.Library) (enforce.Layer, error) 
 		return intercept.New(a.o.InterceptorDir, a.o.StateDir)
 	default:
 		return enforce.None{}, nil
+	}
+}
+
+// limitSharers lets at most n containers share a GPU, fewer where the option says so.
+func (a *agent) limitSharers(n int) {
+	for i := range a.cards {
+		if c := &a.cards[i]; c.maxSharers == 0 || c.maxSharers > n {
+			c.maxSharers = n
+		}
 	}
 }
 
@@ -177,7 +187,7 @@ func (a *agent) cgroupLayer() (enforce.Layer, error) {
 
 // exclusive is a Library that can set the compute mode EXCLUSIVE_PROCESS.
 type exclusive interface {
-	SetExclusive(uuid string, on bool) error
+	SetExclusive(uuid string, on bool) (changed bool, err error)
 }
 
 func (a *agent) mpsLayer(lib nvml.Library) (*mps.Layer, error) {
@@ -185,7 +195,8 @@ func (a *agent) mpsLayer(lib nvml.Library) (*mps.Layer, error) {
 		Control: a.o.Isolation.MPSControl, Dir: filepath.Join(a.o.StateDir, "mps"), StateDir: a.o.StateDir,
 		ShmDir: a.o.Isolation.MPSShmDir, ProbeEvery: a.o.ProbeEvery, Patience: 5 * time.Second, Now: time.Now, Log: a.log,
 		Cgroup:       filepath.Join(a.o.Isolation.CgroupRoot, "fairslice-mps"),
-		SetExclusive: func(string, bool) error { return errors.New("simulated GPUs have no compute mode") },
+		SetExclusive: func(string, bool) (bool, error) { return false, nil }, // simulated GPUs have no compute mode
+		Lost:         a.tellLostMPS,
 	}
 	if a.o.Isolation.MPSMultiUser {
 		cfg.Args = append(cfg.Args, "-multiuser-server")

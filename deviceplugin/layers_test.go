@@ -289,3 +289,31 @@ func TestStackedLevelsAreMetrics(t *testing.T) {
 		return strings.Count(text, "\n"+prefix+"isolation{") == 3
 	})
 }
+
+// TestMPSDaemonIsLost: the next one runs by itself, and the pods whose processes failed
+// with the last are told. A GPU under MPS has no more sharers than clients.
+func TestMPSDaemonIsLost(t *testing.T) {
+	w := layers(t)
+	w.opts.Isolation.Levels = []string{"mps"}
+	w.opts.ProbeEvery = 20 * time.Millisecond
+	w.kubelet.start()
+	w.run()
+	if got := w.inventory().GPUs[1].MaxSharers; got != 48 {
+		t.Errorf("%d sharers are published, want MPS's 48 clients", got)
+	}
+	w.place("a", 1)
+	file := filepath.Join(w.opts.StateDir, "mps", w.gpus[1].UUID, "pipe/pid")
+	pid := func() int {
+		raw, _ := os.ReadFile(file)
+		n, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
+		return n
+	}
+	eventually(t, 5*time.Second, "the daemon", func() bool { return pid() != 0 })
+	first := pid()
+	time.Sleep(100 * time.Millisecond) // until it has its limits
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, "another daemon", func() bool { return pid() != 0 && pid() != first })
+	w.event("MPSRestarted", "processes of container main that use the GPU have failed")
+}

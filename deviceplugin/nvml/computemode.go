@@ -10,18 +10,22 @@ import (
 )
 
 // SetExclusive sets a GPU's compute mode to EXCLUSIVE_PROCESS, in which one process
-// alone (an MPS server) may use it, or back to DEFAULT.
-func (d *driver) SetExclusive(uuid string, on bool) error {
+// alone (an MPS server) may use it, or back to DEFAULT. It says whether the mode was
+// another one before.
+func (d *driver) SetExclusive(uuid string, on bool) (changed bool, err error) {
 	dev, ret := d.lib.DeviceGetHandleByUUID(uuid)
 	if ret != nvml.SUCCESS {
-		return fmt.Errorf("GPU %s does not answer: %w", uuid, ret)
+		return false, fmt.Errorf("GPU %s does not answer: %w", uuid, ret)
 	}
 	mode := nvml.COMPUTEMODE_DEFAULT
 	if on {
 		mode = nvml.COMPUTEMODE_EXCLUSIVE_PROCESS
 	}
-	if ret := dev.SetComputeMode(mode); ret != nvml.SUCCESS {
-		return fmt.Errorf("setting the compute mode of GPU %s: %w", uuid, ret)
+	if now, ret := dev.GetComputeMode(); ret == nvml.SUCCESS && now == mode {
+		return false, nil
 	}
-	return nil
+	if ret := dev.SetComputeMode(mode); ret != nvml.SUCCESS {
+		return false, fmt.Errorf("setting the compute mode of GPU %s: %w", uuid, ret)
+	}
+	return true, nil
 }

@@ -62,6 +62,13 @@ func (c control) servers(ctx context.Context) ([]int, error) {
 	return pids, nil
 }
 
+// faulty says whether a client's fatal fault has stopped a server. Daemons that do not
+// know the question have no faulty server.
+func (c control) faulty(ctx context.Context, pid int) bool {
+	text, err := c.ask(ctx, "get_server_status "+strconv.Itoa(pid))
+	return err == nil && strings.Contains(strings.ToUpper(text), "FAULT")
+}
+
 // set changes the default of coming servers, and what running ones give to coming
 // clients, and reads the default back. The daemon sees one GPU, as ordinal 0.
 func (c control) set(ctx context.Context, l limits) error {

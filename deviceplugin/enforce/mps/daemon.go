@@ -52,7 +52,8 @@ func newDaemon(cfg *Config, uuid string) *daemon {
 func (d *daemon) ensure(ctx context.Context, want limits) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.servers(ctx); err != nil {
+	pids, err := d.servers(ctx)
+	if err != nil {
 		if now := d.cfg.Now(); now.Before(d.notYet) {
 			return fmt.Errorf("the MPS daemon of GPU %s does not run, it is started again in %v: %w", d.uuid, d.notYet.Sub(now).Round(time.Second), d.last)
 		}
@@ -60,6 +61,9 @@ func (d *daemon) ensure(ctx context.Context, want limits) error {
 			d.fail(err)
 			return err
 		}
+	}
+	if err := d.usable(ctx, pids); err != nil {
+		return err
 	}
 	if d.applied == want {
 		d.failures = 0
@@ -77,6 +81,18 @@ func (d *daemon) ensure(ctx context.Context, want limits) error {
 	return nil
 }
 
+// usable returns nil if a process that starts now finds the daemon's server, and none
+// but it. The compute mode is looked at each time: an administrator or a reset of the
+// GPU may have changed it.
+func (d *daemon) usable(ctx context.Context, servers []int) error {
+	for _, pid := range servers {
+		if d.faulty(ctx, pid) {
+			return fmt.Errorf("the MPS server of GPU %s has a fault of one of its clients: it takes no other until all of them have ended", d.uuid)
+		}
+	}
+	return d.makeExclusive()
+}
+
 func (d *daemon) fail(err error) {
 	wait := min(lastRetry, firstRetry<<min(d.failures, 10))
 	d.failures++
@@ -88,6 +104,7 @@ func (d *daemon) fail(err error) {
 func (d *daemon) start(ctx context.Context) error {
 	if d.applied != (limits{}) {
 		d.cfg.Log.Error("an MPS daemon no longer answers and is started again: its clients have failed", "uuid", d.uuid)
+		d.cfg.Lost(d.uuid)
 	}
 	d.kill()
 	d.applied = limits{}
@@ -96,7 +113,9 @@ func (d *daemon) start(ctx context.Context) error {
 			return fmt.Errorf("making the MPS directory of GPU %s: %w", d.uuid, err)
 		}
 	}
-	d.makeExclusive()
+	if err := d.makeExclusive(); err != nil {
+		return err
+	}
 	out, err := os.OpenFile(filepath.Join(d.log, "daemon.out"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("starting the MPS daemon of GPU %s: %w", d.uuid, err)
@@ -174,18 +193,29 @@ func (d *daemon) kill() {
 	d.child, d.ended = nil, nil
 }
 
-// makeExclusive is best effort: virtual machines may not be allowed to.
-func (d *daemon) makeExclusive() {
+// makeExclusive fails where the mode cannot be set: without it a process that avoids
+// the daemon has no limit. The mark comes first, so that a mode of our making is never
+// left behind; where the mode was so before, it is not ours to take back.
+func (d *daemon) makeExclusive() error {
 	mark := filepath.Join(d.dir, exclusiveMark)
-	err := os.WriteFile(mark, nil, 0o600)
-	if err == nil {
-		if err = d.cfg.SetExclusive(d.uuid, true); err != nil {
-			_ = os.Remove(mark)
+	_, err := os.Stat(mark)
+	ours := err == nil
+	if !ours {
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			return fmt.Errorf("noting the compute mode of GPU %s: %w", d.uuid, err)
 		}
 	}
-	if err != nil {
-		d.cfg.Log.Warn("the compute mode EXCLUSIVE_PROCESS cannot be set: a process that avoids the MPS daemon has no limit", "uuid", d.uuid, "error", err)
+	changed, err := d.cfg.SetExclusive(d.uuid, true)
+	if !ours && !changed {
+		_ = os.Remove(mark)
 	}
+	if err != nil {
+		return fmt.Errorf("GPU %s cannot be held by MPS, for a process that avoids the daemon would have no limit: %w", d.uuid, err)
+	}
+	if ours && changed {
+		d.cfg.Log.Warn("the compute mode EXCLUSIVE_PROCESS had been taken from a GPU and is set again", "uuid", d.uuid)
+	}
+	return nil
 }
 
 // retire ends the daemon and takes the compute mode back, for a container that
@@ -205,7 +235,7 @@ func (d *daemon) retire(ctx context.Context) error {
 	if _, err := os.Stat(mark); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := d.cfg.SetExclusive(d.uuid, false); err != nil {
+	if _, err := d.cfg.SetExclusive(d.uuid, false); err != nil {
 		return fmt.Errorf("taking back the compute mode EXCLUSIVE_PROCESS of GPU %s: %w", d.uuid, err)
 	}
 	return os.Remove(mark)

@@ -9,7 +9,8 @@
 // part of its GPU starts, is asked every few seconds whether it answers, and is
 // started again, with back-off, when it does not. Its GPU is put into the compute
 // mode EXCLUSIVE_PROCESS, so that a process that does not reach the daemon fails
-// instead of running without a limit. Before a whole GPU is handed out, daemon and
+// instead of running without a limit; where the mode cannot be set, or a client's
+// fault has stopped the server, no container starts. Before a whole GPU is handed out, daemon and
 // mode are taken back.
 //
 // Limits are set at the daemon, before a container starts. MPS knows them per

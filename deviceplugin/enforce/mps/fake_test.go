@@ -23,6 +23,7 @@ import (
 //	mute     the daemon answers nothing any more
 //	stubborn limits are taken and not kept
 //	servers  process IDs that get_server_list gives
+//	status   what get_server_status gives for each
 //	commands is written: what the daemon was told, and its starts
 const envFake = "FAIRSLICE_FAKE_MPS"
 
@@ -85,6 +86,9 @@ func fakeDaemon(socket, log string) int {
 		case len(f) == 1 && f[0] == "get_server_list":
 			pids, _ := os.ReadFile(filepath.Join(log, "servers"))
 			_, _ = c.Write(pids)
+		case len(f) == 2 && f[0] == "get_server_status":
+			status, _ := os.ReadFile(filepath.Join(log, "status"))
+			_, _ = c.Write(status)
 		case len(f) == 2 && f[0] == "get_default_device_pinned_mem_limit":
 			fmt.Fprintln(c, memory)
 		case len(f) == 1 && f[0] == "get_default_active_thread_percentage":

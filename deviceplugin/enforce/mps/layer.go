@@ -23,6 +23,8 @@ const (
 	shmInContainer  = "/dev/shm"
 	// readyTimeout is less than the kubelet's 30 s for the start of a container.
 	readyTimeout = 20 * time.Second
+	// MaxClients of a GPU since Volta (NVIDIA, Multi-Process Service).
+	MaxClients = 48
 
 	envPipe   = "CUDA_MPS_PIPE_DIRECTORY"
 	envMemory = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
@@ -48,10 +50,13 @@ type Config struct {
 	// Patience is how long a daemon may take for an answer.
 	Patience time.Duration
 	// SetExclusive sets the compute mode of a GPU to EXCLUSIVE_PROCESS, or back to
-	// DEFAULT.
-	SetExclusive func(uuid string, on bool) error
-	Now          func() time.Time
-	Log          *slog.Logger
+	// DEFAULT, and says whether it was another one before.
+	SetExclusive func(uuid string, on bool) (changed bool, err error)
+	// Lost is called when a daemon that had clients is started again. It must not call
+	// the layer.
+	Lost func(uuid string)
+	Now  func() time.Time
+	Log  *slog.Logger
 }
 
 // Layer implements enforce.Layer.
@@ -61,7 +66,9 @@ type Layer struct {
 
 	mu         sync.Mutex
 	containers map[string]enforce.Container
-	daemons    map[string]*daemon // by UUID
+	// running are those that were started, or that may have been by an earlier process.
+	running map[string]bool
+	daemons map[string]*daemon // by UUID
 }
 
 // New looks for the control program and reads which containers there are.
@@ -71,7 +78,7 @@ func New(cfg Config) (*Layer, error) {
 		return nil, fmt.Errorf("MPS needs NVIDIA's program nvidia-cuda-mps-control: %w", err)
 	}
 	cfg.Control = program
-	l := &Layer{cfg: cfg, containers: map[string]enforce.Container{}, daemons: map[string]*daemon{}}
+	l := &Layer{cfg: cfg, containers: map[string]enforce.Container{}, running: map[string]bool{}, daemons: map[string]*daemon{}}
 	if l.records, err = record.Open(filepath.Join(cfg.StateDir, "mps-containers")); err != nil {
 		return nil, err
 	}
@@ -80,7 +87,7 @@ func New(cfg Config) (*Layer, error) {
 		return nil, err
 	}
 	for _, c := range known {
-		l.containers[c.ID] = c
+		l.containers[c.ID], l.running[c.ID] = c, true
 	}
 	return l, nil
 }
@@ -148,8 +155,30 @@ func (l *Layer) Start(id string, processes int) error {
 	if given := max(1, c.Processes); processes > given {
 		return fmt.Errorf("its pod declares %d processes, and it was given limits for %d, because another pod was expected: delete the pod, its next one is given its own", processes, given)
 	}
+	if err := l.admit(c); err != nil {
+		return err
+	}
 	uuid := c.Shares[0].UUID
 	return l.daemon(uuid).ensure(ctx, l.want(uuid))
+}
+
+// admit takes the container's processes to those of its GPU's daemon: one client too
+// many would be refused by the server, in the middle of a program.
+func (l *Layer) admit(c enforce.Container) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clients := max(1, c.Processes)
+	for id := range l.running {
+		other := l.containers[id]
+		if id != c.ID && !other.Whole && len(other.Shares) == 1 && other.Shares[0].UUID == c.Shares[0].UUID {
+			clients += max(1, other.Processes)
+		}
+	}
+	if clients > MaxClients {
+		return fmt.Errorf("with it GPU %s would have %d processes, and MPS takes %d: it waits until others have ended", c.Shares[0].UUID, clients, MaxClients)
+	}
+	l.running[c.ID] = true
+	return nil
 }
 
 // Keep forgets other containers; what is left to the daemons' servers shrinks with
@@ -160,6 +189,7 @@ func (l *Layer) Keep(ids map[string]bool) error {
 	defer l.mu.Unlock()
 	for _, id := range gone {
 		delete(l.containers, id)
+		delete(l.running, id)
 	}
 	return err
 }

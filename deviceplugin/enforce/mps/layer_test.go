@@ -5,6 +5,7 @@ package mps
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -24,7 +25,11 @@ type node struct {
 	*Layer
 	t     *testing.T
 	modes []string // changes of the compute mode
-	now   time.Time
+	// exclusive is the mode of the GPU, refused why it cannot be set.
+	exclusive bool
+	refused   error
+	lost      int // daemons that had clients
+	now       time.Time
 }
 
 func newNode(t *testing.T) *node {
@@ -38,10 +43,14 @@ func newNode(t *testing.T) *node {
 	n.open(Config{
 		Control: "/proc/self/exe", Args: []string{"-multiuser-server"}, Dir: dir, StateDir: t.TempDir(), ShmDir: "/dev/shm",
 		ProbeEvery: 10 * time.Millisecond, Patience: time.Second, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return n.now },
-		SetExclusive: func(uuid string, on bool) error {
-			n.modes = append(n.modes, fmt.Sprintf("%s %t", uuid, on))
-			return nil
+		SetExclusive: func(uuid string, on bool) (bool, error) {
+			if n.refused != nil || n.exclusive == on {
+				return false, n.refused
+			}
+			n.exclusive, n.modes = on, append(n.modes, fmt.Sprintf("%s %t", uuid, on))
+			return true, nil
 		},
+		Lost: func(string) { n.lost++ },
 	})
 	t.Cleanup(func() {
 		for _, d := range n.daemons {
@@ -211,6 +220,100 @@ func TestFailsClosed(t *testing.T) {
 	}
 }
 
+// TestNoModeNoStart: where EXCLUSIVE_PROCESS cannot be set, a process that avoids the
+// daemon would have no limit. Taken away later, it is set again; set by somebody
+// else, it is left when MPS goes.
+func TestNoModeNoStart(t *testing.T) {
+	n := newNode(t)
+	c := slice("a", 10240, 250, 1)
+	n.refused = errors.New("no permission")
+	if _, err := n.Prepare(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(c.ID, 1); err == nil || !strings.Contains(err.Error(), "a process that avoids the daemon would have no limit: no permission") {
+		t.Errorf("error %v", err)
+	}
+	n.refused = nil
+	n.now = n.now.Add(time.Minute)
+	n.run(c)
+	n.exclusive = false // by hand, or a reset
+	n.look(t.Context())
+	if want := []string{gpu + " true", gpu + " true"}; !slices.Equal(n.modes, want) {
+		t.Errorf("compute modes %q, want %q", n.modes, want)
+	}
+
+	other := newNode(t)
+	other.exclusive = true
+	other.run(c)
+	if err := other.daemon(gpu).retire(t.Context()); err != nil || !other.exclusive || len(other.modes) > 0 {
+		t.Errorf("an administrator's mode: %t after %q, error %v", other.exclusive, other.modes, err)
+	}
+}
+
+// TestFaultOfAClient: a server that a client's fatal fault has stopped takes nobody. It
+// is not killed, for its clients are ending; then it works again.
+func TestFaultOfAClient(t *testing.T) {
+	n := newNode(t)
+	n.run(slice("a", 10240, 250, 1))
+	n.told()
+	n.steer("servers", "41\n")
+	n.steer("status", "FAULT\n")
+	b := slice("b", 5120, 100, 1)
+	if _, err := n.Prepare(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(b.ID, 1); err == nil || !strings.Contains(err.Error(), "takes no other until all of them have ended") {
+		t.Errorf("error %v", err)
+	}
+	n.look(t.Context())
+	n.expect("fault")
+	n.steer("status", "ACTIVE\n")
+	if err := n.Start(b.ID, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClientsAreCounted: a GPU has 48 clients at most. Who waits for a place takes none
+// from others that wait, and a container's next start takes its own.
+func TestClientsAreCounted(t *testing.T) {
+	n := newNode(t)
+	first, second := slice("a", 10240, 480, 24), slice("b", 10240, 480, 24)
+	n.run(first)
+	n.run(second)
+	n.run(second)
+	third, fourth := slice("c", 10240, 40, 1), slice("d", 10240, 40, 1)
+	for _, c := range []enforce.Container{third, fourth} {
+		if _, err := n.Prepare(c); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Start(c.ID, 1); err == nil || !strings.Contains(err.Error(), "would have 49 processes, and MPS takes 48") {
+			t.Errorf("error %v", err)
+		}
+	}
+	n.end(first)
+	for _, c := range []enforce.Container{third, fourth} {
+		if err := n.Start(c.ID, 1); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// end takes a container off the kubelet's books, and nobody else.
+func (n *node) end(c enforce.Container) {
+	n.t.Helper()
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(n.cfg.StateDir, "mps-containers", c.ID+".json"), past, past); err != nil {
+		n.t.Fatal(err)
+	}
+	kept := map[string]bool{}
+	for id := range n.containers {
+		kept[id] = id != c.ID
+	}
+	if err := n.Keep(kept); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 // TestDeadAndHangingDaemonsAreReplaced with their limits.
 func TestDeadAndHangingDaemonsAreReplaced(t *testing.T) {
 	n := newNode(t)
@@ -228,6 +331,9 @@ func TestDeadAndHangingDaemonsAreReplaced(t *testing.T) {
 	n.release("mute") // the next one answers
 	n.look(t.Context())
 	n.expect("hung", append([]string{started}, defaults(10240, 25)...)...)
+	if n.lost != 2 {
+		t.Errorf("told of %d lost daemons, want 2", n.lost)
+	}
 }
 
 // TestPluginRestartLeavesTheClients: the next process finds daemon and containers
@@ -251,13 +357,7 @@ func TestWholeGPU(t *testing.T) {
 	a := slice("a", 10240, 250, 1)
 	n.run(a)
 	n.told()
-	past := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(filepath.Join(n.cfg.StateDir, "mps-containers", a.ID+".json"), past, past); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Keep(nil); err != nil {
-		t.Fatal(err)
-	}
+	n.end(a)
 	whole := enforce.Container{ID: enforce.ContainerID("w", []string{"w"}), Whole: true, Shares: []enforce.Share{{UUID: gpu}}}
 	if e := n.run(whole); len(e.Mounts)+len(e.Env) > 0 {
 		t.Errorf("edits of a whole GPU: %+v", e)

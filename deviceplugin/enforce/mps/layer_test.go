@@ -35,6 +35,9 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	t.Setenv(envFake, "1")
+	// A program with the race detector sleeps for a second at its end, as long as a
+	// daemon may take for an answer.
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir, err := os.MkdirTemp("", "mps") // short enough for sockets
 	if err != nil {
 		t.Fatal(err)

@@ -54,19 +54,23 @@ func (f fixture) empty() {
 		for _, component := range []string{stack.ControlPlane, "kube-scheduler"} {
 			if text, err := f.Logs(component); err == nil {
 				lines := strings.Split(strings.TrimSpace(text), "\n")
+				if _, panicked, found := strings.Cut(text, "\npanic: "); found {
+					f.t.Logf("%s panicked: %s", component, panicked[:min(len(panicked), 4000)])
+					continue
+				}
 				f.t.Logf("last lines of %s:\n%s", component, strings.Join(lines[max(0, len(lines)-25):], "\n"))
 			}
 		}
 	}
 	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{}
 	pods := f.Client.CoreV1().Pods(metav1.NamespaceDefault)
-	for ctx.Err() == nil {
-		// The API server gives up after a minute, with some of the pods deleted.
-		if err := pods.DeleteCollection(ctx, now, all); !apierrors.IsTimeout(err) {
-			f.report(err)
-			break
-		}
+	// With thousands of pods the API server gives up half-way, and is asked again.
+	err := pods.DeleteCollection(ctx, now, all)
+	for err != nil && ctx.Err() == nil {
+		time.Sleep(time.Second)
+		err = pods.DeleteCollection(ctx, now, all)
 	}
+	f.report(err)
 	f.report(f.Dynamic.Resource(v1alpha1.PodGroupResource).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, now, all))
 	queues, err := f.Dynamic.Resource(v1alpha1.QueueResource).List(ctx, all)
 	f.report(err)

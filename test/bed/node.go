@@ -124,7 +124,7 @@ func (c *Cluster) StartKubelet(ctx context.Context, options KubeletOptions) (*No
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("start node %s: a real node needs root", options.Name)
 	}
-	if err := binaries.EnsureHost(ctx, c.options.Progress, "runc", "busybox", "nsenter"); err != nil {
+	if err := binaries.EnsureHost(ctx, c.options.Progress, "runc", "busybox", "nsenter", "setpriv"); err != nil {
 		return nil, err
 	}
 	if _, err := binaries.Ensure(ctx, c.options.Progress, binaries.Node...); err != nil {

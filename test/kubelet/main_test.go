@@ -66,6 +66,7 @@ func start(ctx context.Context) (err error) {
 	}
 	node, err = shared.StartRealNode(ctx, stack.RealNodeOptions{
 		Kubelet: bed.KubeletOptions{Name: "real"}, Profile: profile, PluginFlags: append(flags, watching("kill", metricsOfNode)...),
+		Capabilities: []string{"kill"},
 	})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/test/bed"
+	"github.com/fairslice/fairslice/test/bed/binaries"
 )
 
 // devicePluginAccount is the service account that the manifests give the device
@@ -29,6 +30,9 @@ type RealNodeOptions struct {
 	Profile string
 	// PluginFlags are appended to the device plugin's.
 	PluginFlags []string
+	// Capabilities of the device plugin, which has no other: "kill". The manifests
+	// give it none, their components one or two.
+	Capabilities []string
 }
 
 // RealNode is a real node that serves simulated GPUs, those in MIG mode not
@@ -56,10 +60,18 @@ func (s *Stack) StartRealNode(ctx context.Context, o RealNodeOptions) (*RealNode
 	if err != nil {
 		return nil, err
 	}
+	setpriv, err := binaries.LookHost("setpriv")
+	if err != nil {
+		return nil, err
+	}
+	bounds := "-all"
+	for _, c := range o.Capabilities {
+		bounds += ",+" + c
+	}
 	err = s.StartProcess(ctx, bed.Process{
-		Name: n.Plugin(), Path: s.Binary,
+		Name: n.Plugin(), Path: setpriv,
 		Args: append([]string{
-			"device-plugin", "--node-name=" + n.Name, "--kubeconfig=" + kubeconfig,
+			"--bounding-set=" + bounds, "--inh-caps=-all", "--no-new-privs", s.Binary, "device-plugin", "--node-name=" + n.Name, "--kubeconfig=" + kubeconfig,
 			"--device-plugin-dir=" + n.DevicePluginDir(), "--pod-resources-socket=" + n.PodResourcesSocket(),
 			"--cdi-dir=" + n.CDIDir(), "--simulate=" + o.Profile,
 		}, o.PluginFlags...),

@@ -16,7 +16,7 @@ import (
 // hostPackages are the Debian packages of the programs that a real node takes
 // from the machine: runc needs libseccomp, busybox is not written in Go.
 var hostPackages = map[string]string{
-	"runc": "runc", "busybox": "busybox-static", "nsenter": "util-linux",
+	"runc": "runc", "busybox": "busybox-static", "nsenter": "util-linux", "setpriv": "util-linux",
 }
 
 // LookHost finds a program of the machine. A busybox must be static: it is put

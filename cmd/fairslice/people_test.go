@@ -60,10 +60,12 @@ func TestTopShowsWhoHoldsWhichGPU(t *testing.T) {
 	}
 	nodes := fromYAML[[]corev1.Node](t, node("n2", "")+"  status: {allocatable: {nvidia.com/gpu: \"8\"}}\n"+
 		node("n1", `fairslice.io/gpus: '{"v":1,"gpus":[{"uuid":"GPU-a","id":"a","index":0,"model":"A100","memoryMiB":40960,"numa":-1,"healthy":true,"resources":[]},{"uuid":"GPU-b","id":"b","index":1,"model":"A100","memoryMiB":40960,"numa":-1,"healthy":false,"resources":[]}]}'`)+
+		node("m1", `fairslice.io/gpus: '{"v":1,"gpus":[{"uuid":"MIG-a","id":"a","mig":"1g.5gb","card":"GPU-c","index":0,"model":"A100","memoryMiB":4864,"numa":-1,"healthy":true,"resources":[]},{"uuid":"MIG-b","id":"b","mig":"2g.10gb","card":"GPU-d","index":1,"model":"A100-MIG-2g.10gb","memoryMiB":9856,"numa":-1,"healthy":true,"resources":[]}]}'`)+
 		node("n3", `fairslice.io/gpus: 'x'`)+node("cpu-only", ""))
 	pods := []corev1.Pod{
 		assigned("half", "n1", `{"name":"main","resource":"fairslice.io/gpu-slice","gpus":[{"uuid":"GPU-a","units":50,"milliGPU":500,"memoryMiB":20480}]}`),
 		assigned("quarter", "n1", `{"name":"main","resource":"fairslice.io/gpu-slice","gpus":[{"uuid":"GPU-a","units":25,"milliGPU":250,"memoryMiB":10240}]}`),
+		assigned("instance", "m1", `{"name":"main","resource":"nvidia.com/mig-1g.5gb","gpus":[{"uuid":"MIG-a","units":1,"milliGPU":142,"memoryMiB":4864}]}`),
 		assigned("foreign", "n2", `{"name":"main","resource":"nvidia.com/gpu","gpus":[{"units":1,"milliGPU":1000,"memoryMiB":0}]}`),
 	}
 	done := assigned("done", "n1", `{"name":"main","resource":"nvidia.com/gpu","gpus":[{"uuid":"GPU-b","units":1,"milliGPU":1000,"memoryMiB":40960}]}`)
@@ -75,6 +77,8 @@ func TestTopShowsWhoHoldsWhichGPU(t *testing.T) {
 	lines := strings.Split(got.String(), "\n")
 	for i, want := range []string{
 		"NODE GPU MODEL MEMORY IN USE PODS",
+		"m1 0 A100 MIG 1g.5gb 4864 MiB ██████████ 100% instance 100%",
+		"1 A100 MIG 2g.10gb 9856 MiB ░░░░░░░░░░ 0%",
 		"n1 0 A100 40960 MiB ███████░░░ 75% half 50%, quarter 25%",
 		"1 A100 40960 MiB ░░░░░░░░░░ 0% UNHEALTHY",
 		"n2 8 GPUs whole GPUs only foreign 100%",

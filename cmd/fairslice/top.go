@@ -83,14 +83,21 @@ func writeGPUs(w io.Writer, nodes []corev1.Node, pods []corev1.Pod) error {
 func gpuRow(node string, g v1alpha1.InventoryGPU, held []holding) string {
 	var used int64
 	var who []string
+	model := g.Model
+	if g.MIG != "" {
+		model = strings.TrimSuffix(model, "-MIG-"+g.MIG) + " MIG " + g.MIG
+	}
 	for _, h := range held {
+		if g.MIG != "" {
+			h.milli = 1000 // an instance has one user; the assignment counts its part of the card
+		}
 		used += h.milli
 		who = append(who, fmt.Sprintf("%s %s", h.pod, percent(h.milli)))
 	}
 	if !g.Healthy {
 		who = append(who, "UNHEALTHY")
 	}
-	return fmt.Sprintf("%s\t%d\t%s\t%d MiB\t%s %4s\t%s", node, g.Index, g.Model, g.MemoryMiB, bar(used), percent(used), strings.Join(who, ", "))
+	return fmt.Sprintf("%s\t%d\t%s\t%d MiB\t%s %4s\t%s", node, g.Index, model, g.MemoryMiB, bar(used), percent(used), strings.Join(who, ", "))
 }
 
 // holdings lists who holds what of each GPU ("<node>/<UUID>"), and who runs

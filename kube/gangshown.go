@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,7 +22,8 @@ type DerivedGang struct {
 	// Owner is the object whose fields describe the gang, nil if none does.
 	Owner *metav1.OwnerReference
 	Spec  v1alpha1.PodGroupSpec
-	// Gone is true once the gang has no pods: nothing is left to show.
+	// Gone is true once the gang has had no pods for a while: nothing is left to
+	// show.
 	Gone bool
 }
 
@@ -67,6 +69,7 @@ func (l *Ledger) dropShown(namespace, name string) {
 	for key, g := range l.shown {
 		if g.Namespace == namespace && g.Name == name {
 			delete(l.shown, key)
+			delete(l.podlessSince, key)
 			l.note()
 		}
 	}
@@ -92,18 +95,42 @@ func (l *Ledger) show(w *workload, v *GroupView) bool {
 	return true
 }
 
-// unshown lists the PodGroups that show a derived gang which is no more.
-func (l *Ledger) unshown() []GroupView {
+// shownFor is how long a PodGroup that shows a derived gang is kept without a
+// pod: owners make new ones after a while, such as a Job whose pods have failed.
+const shownFor = 5 * time.Minute
+
+// podless lists the PodGroups that show a derived gang which has no pods.
+func (l *Ledger) podless() []GroupView {
 	if len(l.unsynced) > 0 {
 		return nil
 	}
 	var out []GroupView
 	for _, key := range slices.Sorted(maps.Keys(l.shown)) {
 		if w := l.workloads[key]; w != nil && w.derived() != nil {
+			delete(l.podlessSince, key)
 			continue
 		}
+		since, known := l.podlessSince[key]
+		if !known {
+			since = l.now()
+			l.podlessSince[key] = since
+		}
 		g := l.shown[key]
-		out = append(out, GroupView{Object: g, Derived: &DerivedGang{Namespace: g.Namespace, Name: g.Name, Key: key, Gone: true}})
+		status := &g.Status
+		v := GroupView{
+			Object: g, Queue: status.Queue, Phase: v1alpha1.PodGroupPending, Failed: int(status.Failed),
+			Gang: GangView{Minimum: int(status.MinMember), Succeeded: int(status.Succeeded)},
+			Derived: &DerivedGang{
+				Namespace: g.Namespace, Name: g.Name, Key: key, Spec: g.Spec, Gone: l.now() >= since+int64(shownFor),
+			},
+		}
+		if status.Succeeded > 0 && status.Succeeded >= status.MinMember {
+			v.Phase = v1alpha1.PodGroupFinished
+		}
+		for _, sub := range status.SubGroups {
+			v.SubGroups = append(v.SubGroups, v1alpha1.SubGroupStatus{Name: sub.Name, MinMember: sub.MinMember, Succeeded: sub.Succeeded})
+		}
+		out = append(out, v)
 	}
 	return out
 }

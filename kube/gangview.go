@@ -55,7 +55,7 @@ func (l *Ledger) Groups() []GroupView {
 			out = append(out, v)
 		}
 	}
-	return append(out, l.unshown()...)
+	return append(out, l.podless()...)
 }
 
 // look fills in what there is to see.

@@ -74,10 +74,12 @@ type Ledger struct {
 	dirty       map[string]bool
 	// degraded are the gangs whose grace runs, by key.
 	degraded map[string]*workload
-	// shown are the PodGroups that show derived gangs, by the gang's key.
-	shown      map[string]*v1alpha1.PodGroup
-	namespaces map[string]string // → its queue label
-	priorities map[string]int32  // by PriorityClass
+	// shown are the PodGroups that show derived gangs, by the gang's key, and
+	// podlessSince (nanoseconds) when a gang was first seen without a pod.
+	shown        map[string]*v1alpha1.PodGroup
+	podlessSince map[string]int64
+	namespaces   map[string]string // → its queue label
+	priorities   map[string]int32  // by PriorityClass
 	// defaultPriority is that of the global default class, nil without one.
 	defaultPriority *int32
 	budgets         map[string]*budget
@@ -171,31 +173,32 @@ var errNotSynced = errors.New("the first lists from the API server are not compl
 func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources ...string) *Ledger {
 	l := &Ledger{
 		config: config, clock: clock, log: log,
-		cluster:     model.NewCluster(config.Settings),
-		pods:        map[string]*entry{},
-		index:       newIndex(),
-		names:       map[string]string{},
-		nodes:       map[string]nodeFacts{},
-		asked:       map[string]offer{},
-		queues:      map[string]*v1alpha1.Queue{},
-		divided:     map[string]bool{},
-		workloads:   map[string]*workload{},
-		memberships: map[string]*Membership{},
-		dirty:       map[string]bool{},
-		degraded:    map[string]*workload{},
-		shown:       map[string]*v1alpha1.PodGroup{},
-		namespaces:  map[string]string{},
-		priorities:  map[string]int32{},
-		budgets:     map[string]*budget{},
-		unbudgeted:  map[string]bool{},
-		holds:       map[string]*hold{},
-		troubles:    map[string]string{},
-		arrivals:    map[string]chan struct{}{},
-		unsynced:    map[string]bool{},
-		changed:     make(chan struct{}, 1),
-		usage:       newUsageBook(config),
-		restraint:   newRestraint(),
-		turned:      map[string]map[string]turnedAway{},
+		cluster:      model.NewCluster(config.Settings),
+		pods:         map[string]*entry{},
+		index:        newIndex(),
+		names:        map[string]string{},
+		nodes:        map[string]nodeFacts{},
+		asked:        map[string]offer{},
+		queues:       map[string]*v1alpha1.Queue{},
+		divided:      map[string]bool{},
+		workloads:    map[string]*workload{},
+		memberships:  map[string]*Membership{},
+		dirty:        map[string]bool{},
+		degraded:     map[string]*workload{},
+		shown:        map[string]*v1alpha1.PodGroup{},
+		podlessSince: map[string]int64{},
+		namespaces:   map[string]string{},
+		priorities:   map[string]int32{},
+		budgets:      map[string]*budget{},
+		unbudgeted:   map[string]bool{},
+		holds:        map[string]*hold{},
+		troubles:     map[string]string{},
+		arrivals:     map[string]chan struct{}{},
+		unsynced:     map[string]bool{},
+		changed:      make(chan struct{}, 1),
+		usage:        newUsageBook(config),
+		restraint:    newRestraint(),
+		turned:       map[string]map[string]turnedAway{},
 	}
 	for _, s := range sources {
 		l.unsynced[s] = true

@@ -22,8 +22,8 @@ import (
 )
 
 // gangObjects keeps a PodGroup for every derived gang, so that people see its
-// state where they look for gangs. The owner of the gang owns it too; it is
-// deleted with the gang's last pod. Nothing is decided by what is in it, so that
+// state where they look for gangs. The owner of the gang owns it too; without one
+// it is deleted a while after the gang's last pod. Nothing is decided by what is in it, so that
 // a write which fails or comes late harms nobody.
 type gangObjects struct{ dynamic dynamic.Interface }
 

@@ -43,7 +43,11 @@ func (f fixture) eventuallyPhase(limit time.Duration, name string, want v1alpha1
 	f.t.Helper()
 	f.eventually(limit, func() string {
 		if g := f.groupOf(name); g.Status.Phase != want {
-			return fmt.Sprintf("PodGroup %s is %s, want %s: %s", name, g.Status.Phase, want, g.Status.Message)
+			var pods []string
+			for pod, p := range f.pods() {
+				pods = append(pods, pod+" "+string(p.Status.Phase))
+			}
+			return fmt.Sprintf("PodGroup %s is %s, want %s: %s; pods %v", name, g.Status.Phase, want, g.Status.Message, pods)
 		}
 		return ""
 	})

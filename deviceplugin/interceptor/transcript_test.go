@@ -72,10 +72,11 @@ func (s *session) do(d *datadriven.TestData) (string, error) {
 		return s.everyWay(d.Input)
 	case "start":
 		p, err := start(s.machine.command("probe", "link"))
-		if err == nil {
-			p.tell("nvml 0") // it answers once it runs, with its context made
+		if err != nil {
+			return "", err
 		}
 		s.running[name] = p
+		_, err = p.tell("nvml 0") // it answers once it runs, with its context made
 		return "", err
 	case "tell":
 		return s.running[name].tell(d.Input)

@@ -77,14 +77,14 @@ func Open(path string) (Driver, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	l := &library{}
-	if missing := C.fs_open(&l.n, name); missing != nil { //nolint:gocritic // of the code that cgo makes of it
+	if missing := C.fs_open(&l.n, name); missing != nil {
 		return nil, fmt.Errorf("loading %s: %s", path, C.GoString(missing))
 	}
 	if l.n.set == nil || l.n.get == nil {
-		C.fs_close(&l.n, 0) //nolint:gocritic // of the code that cgo makes of it
+		C.fs_close(&l.n, 0)
 		return nil, fmt.Errorf("%w: %s is older than R615", ErrUnsupported, path)
 	}
-	if code := C.fs_init(&l.n); code != 0 { //nolint:gocritic // of the code that cgo makes of it
+	if code := C.fs_init(&l.n); code != 0 {
 		err := l.failure(code)
 		C.fs_close(&l.n, 0)
 		return nil, fmt.Errorf("initializing %s: %w", path, err)

@@ -55,7 +55,7 @@ func (d *decider) keepReasons(earlier map[*model.LiveWorkload]*explain.Reason, b
 // movedSince says whether some pod is not where it was at a mark.
 func (d *decider) movedSince(mark model.Mark) bool {
 	moved := false
-	d.c.Moved(mark, func(p *model.LivePod, before model.Place) { moved = moved || !p.Place.Equal(before) })
+	d.c.Moved(mark, func(p *model.LivePod, before model.Place) { moved = moved || !p.Equal(before) })
 	return moved
 }
 
@@ -72,7 +72,7 @@ func (d *decider) assume() {
 			d.homes[p] = p.Home
 		}
 		d.forgetRoom(p)
-		if !p.Place.Equal(p.Home) {
+		if !p.Equal(p.Home) {
 			request = d.c.Assume(p) || request
 		}
 	}

@@ -342,9 +342,8 @@ func (s *search) hopeless() bool {
 	return s.d.withinCapacity(rest) != nil || s.d.placeTasks(rest, true) != nil
 }
 
-// commit notes for every pod that lost its place who took it and why. What a
-// claimant had taken earlier in this cycle, and loses now, goes to the new
-// one.
+// commit notes for every pod that lost its place who took it and why. Room that
+// a claimant won earlier in this cycle, and loses now, passes to the new one.
 func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
 	s.keepTempo()
 	for _, u := range s.taken {
@@ -352,18 +351,30 @@ func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
 			s.d.victims.stale[u.w.Queue] = true
 		}
 		for _, p := range u.pods {
+			r := why(p)
 			if s.d.home(p).Phase != model.Idle {
-				s.d.evicted[p] = &verdict{rule: s.rule, by: s.j.w, reason: why(p)}
 				s.d.won[s.j.w] = s.d.won[s.j.w] || s.rule != RuleConsolidate
+				if v := s.d.evicted[p]; v == nil || v.rule == RuleConsolidate { // else it only loses where it was to go
+					s.d.evicted[p] = &verdict{rule: s.rule, by: s.j.w, reason: r}
+				}
 				continue
 			}
-			r := why(p)
 			s.d.reasons[u.w] = &r
-			for moved, v := range s.d.evicted {
-				if v.by == u.w {
-					v.by, v.reason = s.j.w, explain.Moved(s.j.w.Spec.Key, moved.Node.Spec.Name)
-				}
-			}
+			s.passOn(u.w)
+		}
+	}
+}
+
+// passOn makes the claimant the one for whom others were moved before, on behalf of
+// somebody who makes room for it now, and evicted, if that one has no place left.
+func (s *search) passOn(from *model.LiveWorkload) {
+	for p, v := range s.d.evicted {
+		switch {
+		case v.by != from:
+		case v.rule == RuleConsolidate:
+			v.by, v.reason = s.j.w, explain.Moved(s.j.w.Spec.Key, p.Node.Spec.Name)
+		case from.Active == 0:
+			v.by, v.reason = s.j.w, explain.PassedOn(v.reason, s.j.w.Spec.Key)
 		}
 	}
 }

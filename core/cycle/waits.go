@@ -57,7 +57,7 @@ func (d *decider) wait(w *model.LiveWorkload) (Wait, bool) {
 			if p.Group < 0 && stray == nil {
 				stray = p
 			}
-		case p.Phase == model.Awaiting:
+		case p.Phase == model.Awaiting && !p.Spec.StandIn: // a stand-in only waits for its pod to be made
 			booked = append(booked, p)
 		}
 	}
@@ -68,9 +68,7 @@ func (d *decider) wait(w *model.LiveWorkload) (Wait, bool) {
 		for _, p := range booked {
 			wait.Pods = append(wait.Pods, p.Spec.UID)
 		}
-		var waits bool
-		wait.Reason, waits = d.whyBooked(booked)
-		return wait, waits
+		wait.Reason = d.whyBooked(booked)
 	default:
 		return wait, false
 	}
@@ -100,9 +98,8 @@ func (d *decider) isQueue(name string) bool {
 	return ok
 }
 
-// whyBooked names the pods whose room a workload waits for. Successors of moved
-// pods only wait to be made.
-func (d *decider) whyBooked(booked []*model.LivePod) (explain.Reason, bool) {
+// whyBooked names the pods whose room a workload waits for.
+func (d *decider) whyBooked(booked []*model.LivePod) explain.Reason {
 	plan := Plan{}
 	for _, p := range booked {
 		plan.Placements = append(plan.Placements, d.placement(p))
@@ -116,6 +113,5 @@ func (d *decider) whyBooked(booked []*model.LivePod) (explain.Reason, bool) {
 		names = append(names, p.Spec.Name)
 		victims = victims || d.evicted[p] != nil
 	}
-	standIns := !slices.ContainsFunc(booked, func(p *model.LivePod) bool { return !p.Spec.StandIn })
-	return explain.RoomNotFree(plan.Placements[0].Node, victims, names, uids), len(uids) > 0 || !standIns
+	return explain.RoomNotFree(plan.Placements[0].Node, victims, names, uids)
 }

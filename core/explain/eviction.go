@@ -49,6 +49,13 @@ func Gathered(node, gain string) Reason {
 	return Reason{Code: MovedToMakeRoom, Message: fmt.Sprintf("moved to node %s, where room is held for it, by scheduled consolidation %s", node, gain)}
 }
 
+// PassedOn adds to why a pod makes room that another workload gets that room in the
+// end.
+func PassedOn(r Reason, claimant string) Reason {
+	r.Message += "; the room passes to " + claimant
+	return r
+}
+
 // Stale says that a gang, or one of its sub-groups, ran in part for too long.
 func Stale(workload, subGroup string, running int, grace int64) Reason {
 	what := "gang " + workload

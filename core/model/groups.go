@@ -133,7 +133,7 @@ func (w *LiveWorkload) Finished(leaf int) int {
 // over says that all that had to end well has: pods that come now belong to
 // another run, of which nobody has finished.
 func (w *LiveWorkload) over() bool {
-	return w.Active == 0 && !(w.Spec != nil && w.Spec.OneRun) && w.satisfied(0, func(g *Group) int { return g.Done })
+	return w.Active == 0 && (w.Spec == nil || !w.Spec.OneRun) && w.satisfied(0, func(g *Group) int { return g.Done })
 }
 
 // Broken lists the groups that run in part: some pods hold room, and even with

@@ -104,8 +104,8 @@ func (c *Cluster) queueDepths() map[string]int {
 		if known, ok := depth[at]; ok && at != "" {
 			d = known + 1
 		}
-		for i := len(chain) - 1; i >= 0; i-- {
-			depth[chain[i]] = d
+		for _, above := range slices.Backward(chain) {
+			depth[above] = d
 			d++
 		}
 	}

@@ -19,6 +19,9 @@ import (
 // decided, cycle by cycle, then the final states and reasons.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if strings.Contains(path, "rapid") {
+			return // what a failed property test left there
+		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			data, err := yaml.YAMLToJSONStrict([]byte(d.Input))
 			if err != nil {

@@ -180,7 +180,7 @@ func (l *Ledger) apply(g *v1alpha1.PodGroupSpec, out *model.Workload) {
 	out.MinSubGroup = intOr(g.MinSubGroup, 0)
 	out.SubGroups = subGroupsOf(g.SubGroups)
 	out.Topology = constraintOf(g.Topology)
-	out.PreemptionDelay = durationOr(g.PreemptionDelay, out.PreemptionDelay)
+	out.PreemptionDelay = delayOf(g.PreemptionDelay)
 	out.StaleGrace = durationOr(g.StaleGracePeriod, -1)
 	if g.StaleGracePeriod != nil && g.StaleGracePeriod.Duration < 0 {
 		out.StaleGrace = never

@@ -171,6 +171,7 @@ var errNotSynced = errors.New("the first lists from the API server are not compl
 // NewLedger returns an empty ledger. clock gives the time of decisions.
 // sources must each be marked by Synced before Ready returns nil.
 func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources ...string) *Ledger {
+	config.Settings.PreemptionDelay = int64(config.PreemptionDelay)
 	l := &Ledger{
 		config: config, clock: clock, log: log,
 		cluster:      model.NewCluster(config.Settings),

@@ -28,7 +28,7 @@ import (
 // TestLedger plays orders of events and prints what the ledger then holds.
 //
 //	node n1 gpus=2 mib=40960 [sharers=3] [plugin=no] [served=no] [healthy=1] [gone]
-//	queue q [quota=4] [limit=4] [parent=p] [gone]
+//	queue q [quota=4] [limit=4] [parent=p] [evictions=1] [delay=10s] [backoff=1m] [gone]
 //	podgroup g [min=2] [queue=q] [delay=10s] [subs=(x,y) x=1 y=2] [gone]
 //	namespace ns [queue=q]
 //	budget b app=x allowed=0
@@ -362,6 +362,14 @@ func (p *player) queue(name string, a args) {
 		if a.has(key) {
 			*into = v1alpha1.ResourceAmounts{v1alpha1.QuotaGPU: v1alpha1.AmountOf(resource.MustParse(a[key]))}
 		}
+	}
+	for key, into := range map[string]**metav1.Duration{"delay": &q.Spec.PreemptionDelay, "backoff": &q.Spec.EvictionBackoff} {
+		if a.has(key) {
+			*into = &metav1.Duration{Duration: a.duration(key)}
+		}
+	}
+	if a.has("evictions") {
+		q.Spec.EvictionsPerMinute = new(int32(a.number("evictions", 0)))
 	}
 	p.ledger.SetQueue(q)
 }

@@ -31,6 +31,10 @@ func (c *Config) queueOf(q *v1alpha1.Queue, divided map[string]bool) model.Queue
 	if q.Spec.Priority != nil {
 		out.Priority = *q.Spec.Priority
 	}
+	if n := q.Spec.EvictionsPerMinute; n != nil {
+		out.EvictionsPerMinute = int(orNone(*n))
+	}
+	out.PreemptionDelay = delayOf(q.Spec.PreemptionDelay)
 	for name := range divided {
 		out.OverQuotaWeight[name] = v1alpha1.DefaultOverQuotaWeight
 	}
@@ -124,4 +128,21 @@ func durationOr(d *metav1.Duration, otherwise int64) int64 {
 		return otherwise
 	}
 	return int64(d.Duration / time.Nanosecond)
+}
+
+// delayOf is a delay that may be unset, as core writes it: 0 for unset and -1 for
+// none.
+func delayOf(d *metav1.Duration) int64 {
+	if d == nil {
+		return 0
+	}
+	return orNone(int64(d.Duration / time.Nanosecond))
+}
+
+// orNone is n, or -1 where it is 0, which core takes for unset.
+func orNone[N int32 | int64](n N) N {
+	if n == 0 {
+		return -1
+	}
+	return n
 }

@@ -37,10 +37,11 @@ type evicted struct {
 }
 
 // record is how often a workload was evicted in a row, and until when it is
-// spared.
+// spared, by the first back-off that its queue had at the last eviction.
 type record struct {
 	times int
 	until int64
+	base  time.Duration
 }
 
 func newRestraint() restraint {
@@ -48,33 +49,43 @@ func newRestraint() restraint {
 }
 
 // again is the record after one more eviction.
-func (r record) again(c *Config, now int64) record {
-	delay := backoff(c.EvictionBackoff, backoffGrowth*c.EvictionBackoff, r.times)
-	return record{r.times + 1, now + int64(delay)}
+func (r record) again(base time.Duration, now int64) record {
+	delay := backoff(base, backoffGrowth*base, r.times)
+	return record{r.times + 1, now + int64(delay), base}
 }
 
 // forgotten is true once a workload has been left alone for so long that its
 // next eviction counts as the first.
-func (r record) forgotten(c *Config, now int64) bool {
-	return now >= r.until+int64(backoffGrowth*c.EvictionBackoff)
+func (r record) forgotten(now int64) bool {
+	return now >= r.until+int64(backoffGrowth*r.base)
 }
 
-// count notes an eviction that was decided for a claimant.
+// backoffOf is the first back-off of workloads of a queue: that of the nearest
+// queue that sets one, else the configuration's.
+func (l *Ledger) backoffOf(queue string) time.Duration {
+	for range l.queues {
+		q := l.queues[queue]
+		if q == nil {
+			break
+		}
+		if q.Spec.EvictionBackoff != nil {
+			return q.Spec.EvictionBackoff.Duration
+		}
+		queue = q.Spec.Parent
+	}
+	return l.config.EvictionBackoff
+}
+
+// count notes an eviction that was decided for a claimant, or to bring free GPUs
+// together.
 func (l *Ledger) count(e *entry, ev cycle.Eviction) {
-	if ev.Rule != cycle.RuleStaleGang && l.paced() {
+	if ev.Rule != cycle.RuleStaleGang {
 		l.restraint.done = append(l.restraint.done, evicted{l.now(), l.queueOf(e)})
 	}
 }
 
-func (l *Ledger) paced() bool {
-	return l.config.EvictionsPerMinute > 0 || l.config.QueueEvictionsPerMinute > 0
-}
-
 // feedPace tells the cluster what evictions this minute still allows.
 func (l *Ledger) feedPace(now int64) {
-	if !l.paced() {
-		return
-	}
 	r := &l.restraint
 	r.done = slices.DeleteFunc(r.done, func(x evicted) bool { return x.at+int64(time.Minute) <= now })
 	pace := model.Pace{Cluster: l.config.EvictionsPerMinute, Queue: l.config.QueueEvictionsPerMinute, Evicted: map[string]int{}}
@@ -87,7 +98,11 @@ func (l *Ledger) feedPace(now int64) {
 // noteEvicted puts it on record that a victim really goes. The members of a gang
 // go together and count once.
 func (l *Ledger) noteEvicted(e *entry) {
-	if e.sentence == nil || e.counted || l.config.EvictionBackoff <= 0 || e.sentence.Rule == cycle.RuleStaleGang {
+	if e.sentence == nil || e.counted || e.sentence.Rule == cycle.RuleStaleGang {
+		return
+	}
+	base := l.backoffOf(l.queueOf(e))
+	if base <= 0 {
 		return
 	}
 	e.counted = true
@@ -96,11 +111,11 @@ func (l *Ledger) noteEvicted(e *entry) {
 	case e.workload != nil && e.workload.isGroup:
 		key := e.workload.key
 		if r := l.restraint.gangs[key]; r.until <= now {
-			l.restraint.gangs[key] = r.again(&l.config, now)
+			l.restraint.gangs[key] = r.again(base, now)
 			l.dirty[key] = true
 		}
 	case e.facts.owner != "":
-		l.restraint.owners[e.facts.owner] = append(l.restraint.owners[e.facts.owner], e.record.again(&l.config, now))
+		l.restraint.owners[e.facts.owner] = append(l.restraint.owners[e.facts.owner], e.record.again(base, now))
 	}
 }
 
@@ -124,13 +139,13 @@ func (l *Ledger) inherit(e *entry) {
 func (l *Ledger) forgetRecords(now int64) {
 	r := &l.restraint
 	for key, x := range r.gangs {
-		if x.forgotten(&l.config, now) {
+		if x.forgotten(now) {
 			delete(r.gangs, key)
 			l.dirty[key] = true
 		}
 	}
 	for owner, all := range r.owners {
-		all = slices.DeleteFunc(all, func(x record) bool { return x.forgotten(&l.config, now) })
+		all = slices.DeleteFunc(all, func(x record) bool { return x.forgotten(now) })
 		if r.owners[owner] = all; len(all) == 0 {
 			delete(r.owners, owner)
 		}
@@ -159,12 +174,13 @@ func (l *Ledger) restrained(e *entry, r *explain.Reason) {
 		}
 	case explain.NoNodeFits, explain.GangDoesNotFit, explain.TopologyDoesNotFit:
 		l.recall(e, r)
-		if e.workload == nil || e.workload.spec.PreemptionDelay <= 0 {
+		if e.workload == nil {
 			return
 		}
 		spec := &e.workload.spec
-		if end := spec.PendingSince + spec.PreemptionDelay; l.now() < end {
-			r.Message += "; room is taken from others once it has waited " + time.Duration(spec.PreemptionDelay).String()
+		delay := l.cluster.PreemptionDelay(spec)
+		if end := spec.PendingSince + delay; delay > 0 && l.now() < end {
+			r.Message += "; room is taken from others once it has waited " + time.Duration(delay).String()
 			l.wake(end)
 		}
 	}

@@ -11,16 +11,15 @@ import (
 // TestBackoffGrows with every eviction in a row, up to a bound, and starts anew
 // after a long time in peace.
 func TestBackoffGrows(t *testing.T) {
-	config := Config{EvictionBackoff: time.Minute}
 	var r record
 	now := int64(1_800_000_000_000_000_000)
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 16} {
-		if r = r.again(&config, now); r.until-now != int64(want*time.Minute) {
+		if r = r.again(time.Minute, now); r.until-now != int64(want*time.Minute) {
 			t.Errorf("spared for %s, want %s", time.Duration(r.until-now), want*time.Minute)
 		}
 		now = r.until
 	}
-	if quiet := now + int64(16*time.Minute); r.forgotten(&config, quiet-1) || !r.forgotten(&config, quiet) {
+	if quiet := now + int64(16*time.Minute); r.forgotten(quiet-1) || !r.forgotten(quiet) {
 		t.Error("the record is not forgotten 16 minutes after the end of the back-off")
 	}
 }
@@ -63,5 +62,25 @@ func TestGangIsSparedOnce(t *testing.T) {
 		p.ledger.RemovePod(x)
 		p.ledger.RemovePod(y)
 		p.time = p.time.Add(want)
+	}
+}
+
+// TestBackoffIsInherited from the nearest queue that sets one, 0 included.
+func TestBackoffIsInherited(t *testing.T) {
+	p := newPlayer()
+	p.restart(func(c *Config) { c.EvictionBackoff = time.Hour })
+	p.queue("top", args{"backoff": "1m"})
+	p.queue("middle", args{"parent": "top"})
+	p.queue("leaf", args{"parent": "middle"})
+	p.queue("never", args{"parent": "middle", "backoff": "0s"})
+	p.queue("alone", args{})
+	p.queue("x", args{"parent": "y"})
+	p.queue("y", args{"parent": "x"})
+	for queue, want := range map[string]time.Duration{
+		"top": time.Minute, "leaf": time.Minute, "never": 0, "alone": time.Hour, "missing": time.Hour, "x": time.Hour,
+	} {
+		if got := p.ledger.backoffOf(queue); got != want {
+			t.Errorf("the back-off of queue %s is %s, want %s", queue, got, want)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func (w *workload) sorted() []*entry {
 func (l *Ledger) build(w *workload) model.Workload {
 	out := model.Workload{
 		Key: w.key, MinMember: 1, StaleGrace: -1, Recreated: len(w.pods) > 0,
-		PreemptionDelay: int64(l.config.PreemptionDelay), SparedUntil: l.sparedUntil(w),
+		SparedUntil: l.sparedUntil(w),
 	}
 	l.buildFromPods(w, &out)
 	out.Preemptible = out.Priority < l.config.PreemptibleBelow

@@ -105,6 +105,34 @@ type QueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^(0|([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,6})?ms)?)$')",message="must be a duration of zero or more in hours, minutes, seconds and milliseconds, such as 30s, 10m or 1h30m"
 	// +optional
 	ReclaimMinRuntime *metav1.Duration `json:"reclaimMinRuntime,omitempty"`
+
+	// EvictionsPerMinute is how many pods of the queue, and of the queues below
+	// it together, are evicted a minute for others at most; 0 is any number. The
+	// bounds of the queues above hold as well. Where neither the queue nor one
+	// above sets it, the control plane's --queue-evictions-per-minute holds.
+	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 1000000",message="must be a whole number from 1 to 1000000, or 0 for any number of evictions"
+	// +optional
+	EvictionsPerMinute *int32 `json:"evictionsPerMinute,omitempty"`
+
+	// PreemptionDelay is how long a workload of the queue waits for free room
+	// before others are evicted for it, unless its PodGroup says otherwise. A
+	// queue without it inherits its parent's, a root the control plane's
+	// --preemption-delay.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^(0|([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,6})?ms)?)$')",message="must be a duration of zero or more in hours, minutes, seconds and milliseconds, such as 30s, 10m or 1h30m"
+	// +optional
+	PreemptionDelay *metav1.Duration `json:"preemptionDelay,omitempty"`
+
+	// EvictionBackoff is how long a workload of the queue that was evicted is no
+	// victim again, doubled with every further eviction up to 16 times; 0 is not
+	// at all. A queue without it inherits its parent's, a root the control
+	// plane's --eviction-backoff.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^(0|([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}([.][0-9]{1,9})?s)?([0-9]{1,9}([.][0-9]{1,6})?ms)?)$')",message="must be a duration of zero or more in hours, minutes, seconds and milliseconds, such as 30s, 10m or 1h30m"
+	// +optional
+	EvictionBackoff *metav1.Duration `json:"evictionBackoff,omitempty"`
 }
 
 // ResourceAmounts maps a resource name, as QueueSpec lists them, to an amount.

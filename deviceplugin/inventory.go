@@ -177,7 +177,7 @@ func (a *agent) rescan(ctx context.Context, lib nvml.Library) error {
 			return nil
 		case <-tick.C:
 		}
-		gpus, _ := lib.GPUs() //nolint:errcheck // those that answer are there
+		gpus, _ := lib.GPUs() // those that answer are there
 		for what := range present(gpus) {
 			if !a.present[what] {
 				a.log.Error("a GPU has appeared", "uuid", what)

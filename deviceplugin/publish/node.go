@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -212,9 +213,7 @@ func copied(m map[string]string) map[string]string {
 }
 
 func merge(into, from map[string]string) {
-	for k, v := range from {
-		into[k] = v
-	}
+	maps.Copy(into, from)
 }
 
 // different is the part of want that have lacks.

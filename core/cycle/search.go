@@ -371,7 +371,7 @@ func (s *search) passOn(from *model.LiveWorkload) {
 	for p, v := range s.d.evicted {
 		switch {
 		case v.by != from:
-		case v.rule == RuleConsolidate:
+		case v.rule == RuleConsolidate && p.Phase.Active():
 			v.by, v.reason = s.j.w, explain.Moved(s.j.w.Spec.Key, p.Node.Spec.Name)
 		case from.Active == 0:
 			v.by, v.reason = s.j.w, explain.PassedOn(v.reason, s.j.w.Spec.Key)

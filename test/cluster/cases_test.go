@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -261,6 +262,33 @@ func TestR92NominatedPodThatNoLongerFits(t *testing.T) {
 		return ""
 	})
 	f.eventuallyWaits(10*time.Second, "p1", "3 GPUs asked")
+}
+
+// TestR94MissedDeleteEvent: a pod goes while nobody can tell the control plane.
+func TestR94MissedDeleteEvent(t *testing.T) {
+	f := use(t, stack.A100("n1", 8))
+	t.Cleanup(f.Link.Restore)
+	for i := range 4 {
+		f.create(stack.Pod(fmt.Sprintf("p%d", i), stack.Queue("team"), stack.Whole(2)))
+	}
+	f.eventuallyBound(20*time.Second, "p", 4)
+	assigned := func(pod string) []v1alpha1.ContainerAssignment {
+		a, err := v1alpha1.DecodeAssignment(f.pods()[pod].Annotations[v1alpha1.AnnotationGPUAssignment])
+		f.must(err)
+		return a.Containers
+	}
+	freed := assigned("p1")
+	f.Link.Cut()
+	f.must(f.Client.CoreV1().Pods(metav1.NamespaceDefault).Delete(f.ctx, "p1", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+	f.create(stack.Pod("successor", stack.Queue("team"), stack.Whole(2)))
+	time.Sleep(2 * time.Second)
+	f.Link.Restore()
+	f.eventuallyBound(30*time.Second, "successor", 1)
+	if got := assigned("successor"); !reflect.DeepEqual(got, freed) {
+		t.Errorf("MUST: the successor gets the GPUs of the pod that is gone, %v; it got %v", freed, got)
+	}
+	f.held()
+	f.consistent()
 }
 
 // TestR98KilledBetweenReserveAndBind: nothing is lost and nothing is given out

@@ -2,12 +2,15 @@
 # Copyright 2026 The Fairslice Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs the interceptor on a real GPU and prints what was refused and what it costs:
-# a plain driver program, PyTorch (caching allocator and expandable segments), CuPy.
+# Runs the interceptor on a real GPU: what the driver does that the interceptor takes
+# for granted, what is refused and what it costs for a plain driver program, whether a
+# share of compute time is kept, and PyTorch (three allocators) and CuPy.
 # What is not installed is named and left out; the exit status is that of the parts
 # that ran. Needs gcc, make and the NVIDIA driver.
 #
 #   hardware/check.sh [MIB]        limit in MiB, default 2048
+#
+# CUDA_LIBRARY names another libcuda.so.1 than the dynamic linker's.
 
 set -u
 limit=${1:-2048}
@@ -18,7 +21,7 @@ failed=0
 make -s -C "$here" OUT="$work" library || exit 1
 preload="$work/libfairslice.so"
 
-driver=$(ldconfig -p | awk '/libcuda.so.1 /{print $NF; exit}')
+driver=${CUDA_LIBRARY:-$(ldconfig -p | awk '/libcuda.so.1 /{print $NF; exit}')}
 [ -n "$driver" ] || { echo "no libcuda.so.1 on this machine"; exit 1; }
 echo "driver: $driver, limit: $limit MiB"
 command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
@@ -32,57 +35,23 @@ part() { # name, then the command
 	"$@" || { echo "FAILED: $name"; failed=1; }
 }
 
-# ---- plain driver program
-cat >"$work/plain.c" <<'C'
-#include "cuda_abi.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-CUresult cuInit(unsigned int);
-CUresult cuDevicePrimaryCtxRetain(CUcontext *, CUdevice);
-CUresult cuCtxSetCurrent(CUcontext);
-CUresult cuMemAlloc_v2(CUdeviceptr *, size_t);
-CUresult cuMemFree_v2(CUdeviceptr);
-CUresult cuMemGetInfo_v2(size_t *, size_t *);
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1e9 + t.tv_nsec;
-}
-int main(int argc, char **argv)
-{
-	size_t limit = argc > 1 ? strtoull(argv[1], 0, 10) << 20 : 0, free_, total, got = 0;
-	CUcontext ctx;
-	CUdeviceptr p, all[4096];
-	int n = 0;
-	if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
-		return printf("no context\n"), 1;
-	cuMemGetInfo_v2(&free_, &total);
-	printf("free %zu MiB of %zu MiB\n", free_ >> 20, total >> 20);
-	double best = 1e18;
-	for (int r = 0; r < 50; r++) {
-		double start = now();
-		for (int i = 0; i < 200; i++)
-			if (cuMemAlloc_v2(&p, 4 << 20) == 0)
-				cuMemFree_v2(p);
-		double each = (now() - start) / 200;
-		best = each < best ? each : best;
-	}
-	printf("cuMemAlloc+cuMemFree of 4 MiB: %.0f ns\n", best);
-	if (limit == 0)
-		return 0;
-	while (n < 4096 && cuMemAlloc_v2(&all[n], 16 << 20) == 0)
-		n++, got += 16 << 20;
-	printf("granted %zu MiB in steps of 16\n", got >> 20);
-	while (n > 0)
-		cuMemFree_v2(all[--n]);
-	return got > limit || got + (32u << 20) < limit;
-}
-C
-gcc -I"$here/src" -o "$work/plain" "$work/plain.c" "$driver" || exit 1
+for program in plain questions busy; do
+	gcc -O1 -Wall -I"$here/src" -o "$work/$program" "$here/hardware/$program.c" "$driver" || exit 1
+done
+
+# ---- the driver and a plain program
+part "what the driver does" "$work/questions"
 part "plain program, alone" "$work/plain"
 part "plain program, limited" limited "$work/plain" "$limit"
+
+# ---- compute share: FAIRSLICE_GPU_MILLI, by the number of kernels done in 4 seconds
+share() {
+	local alone whole quarter
+	alone=$("$work/busy") && whole=$(FAIRSLICE_GPU_MILLI=1000 limited "$work/busy") && quarter=$(FAIRSLICE_GPU_MILLI=250 limited "$work/busy") || return 1
+	echo "kernels of 1 ms in 4 s: $alone alone, $whole with a share of 1000, $quarter with a share of 250 ($((100 * quarter / alone)) %)"
+	[ $((100 * whole)) -ge $((90 * alone)) ] && [ $((100 * quarter)) -le $((33 * alone)) ] && [ $((100 * quarter)) -ge $((15 * alone)) ]
+}
+part "compute share" share
 
 # ---- frameworks
 torch() {
@@ -96,7 +65,7 @@ try:
     while sum(t.numel() for t in held) <= 2 * limit:
         held.append(torch.empty(step, dtype=torch.uint8, device="cuda"))
     print("was never refused"); sys.exit(1)
-except torch.OutOfMemoryError as e:
+except torch.cuda.OutOfMemoryError as e:
     print(f"refused after {len(held) * 64} MiB: {str(e)[:120]}")
 over = len(held) * step > limit
 held.clear(); torch.cuda.empty_cache()
@@ -121,16 +90,15 @@ except cupy.cuda.memory.OutOfMemoryError as e:
 sys.exit(len(held) * step > limit)
 PY
 }
-run_limited() { LD_PRELOAD=$preload FAIRSLICE_GPU_MEMORY_MIB=$limit; export LD_PRELOAD FAIRSLICE_GPU_MEMORY_MIB; "$@"; }
 if python3 -c 'import torch' 2>/dev/null; then
-	part "PyTorch, caching allocator" eval '(run_limited torch)'
-	part "PyTorch, expandable segments" eval '(export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; run_limited torch)'
-	part "PyTorch, cudaMallocAsync" eval '(export PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync; run_limited torch)'
+	part "PyTorch, caching allocator" limited torch
+	PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True part "PyTorch, expandable segments" limited torch
+	PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync part "PyTorch, cudaMallocAsync" limited torch
 else
 	echo "== PyTorch is not installed: left out"
 fi
 if python3 -c 'import cupy' 2>/dev/null; then
-	part "CuPy" eval '(run_limited cupy)'
+	part "CuPy" limited cupy
 else
 	echo "== CuPy is not installed: left out"
 fi

@@ -99,7 +99,7 @@ func (f fixture) stayed(before map[types.UID]string) (n int) {
 // TestLostMemberIsReplaced: by default the others stay, and the replacement gets
 // in at once, past a gang that waits for the same room.
 func TestLostMemberIsReplaced(t *testing.T) {
-	f := use(t, stack.A100("n0", 4))
+	f := use(t, stack.A100("replace0", 4))
 	f.gang("g", "team", 3)
 	f.replicas("g", 3, stack.Queue("team"), stack.Gang("g"), stack.Whole(1))
 	f.eventuallyRun(20*time.Second, map[string]int{"g-": 3})
@@ -131,7 +131,7 @@ func TestLostMemberIsReplaced(t *testing.T) {
 // TestLostMemberReleasesAll: by policy the others are given up at once, and the
 // gang starts whole again: no new member is bound before the last old one leaves.
 func TestLostMemberReleasesAll(t *testing.T) {
-	f := use(t, stack.A100("n0", 8))
+	f := use(t, stack.A100("release0", 8))
 	f.group("g", 3, map[string]any{"onMemberLost": "ReleaseAll"})
 	f.replicas("g", 3, stack.Queue("team"), stack.Gang("g"), stack.Whole(1), goneAfter(3*time.Second))
 	f.eventuallyRun(20*time.Second, map[string]int{"g-": 3})
@@ -170,7 +170,7 @@ func TestLostMemberReleasesAll(t *testing.T) {
 // TestFailedMemberIsWaitedForUntilTheGraceIsOver: nobody replaces it; the others
 // stay for the grace and no longer, and the status says which of both it is.
 func TestFailedMemberIsWaitedForUntilTheGraceIsOver(t *testing.T) {
-	f := use(t, stack.A100("n0", 4))
+	f := use(t, stack.A100("failed0", 4))
 	f.group("g", 3, map[string]any{"staleGracePeriod": "5s"})
 	pods := members("g", "team", 3)
 	pods[2].Annotations[bed.FailAfter] = "2s"
@@ -202,7 +202,7 @@ func TestFailedMemberIsWaitedForUntilTheGraceIsOver(t *testing.T) {
 // member after another finishes, the pods of those that did are cleaned up, the
 // control plane is killed in between, and nobody is evicted.
 func TestFinishedMembersAreNotMissing(t *testing.T) {
-	f := use(t, stack.A100("n0", 4))
+	f := use(t, stack.A100("finished0", 4))
 	f.group("g", 4, map[string]any{"staleGracePeriod": "1s"})
 	pods := members("g", "team", 4)
 	for i, after := range []string{"1s", "2s"} {

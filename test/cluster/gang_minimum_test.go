@@ -19,7 +19,7 @@ import (
 // to; the new members wait together and hold nothing; the status is steady; with
 // the old minimum the gang takes what there is.
 func TestR53MinimumRaisedAndLowered(t *testing.T) {
-	f := use(t, stack.A100("n1", 4))
+	f := use(t, stack.A100("raised0", 4))
 	f.group("g", 2, map[string]any{"staleGracePeriod": "1s"})
 	pods := members("g", "team", 6)
 	f.create(pods[:2]...)
@@ -66,7 +66,7 @@ func TestR53MinimumRaisedAndLowered(t *testing.T) {
 
 // TestMinimumRaisedWithRoom: the members that are asked for start, together.
 func TestMinimumRaisedWithRoom(t *testing.T) {
-	f := use(t, stack.A100("n1", 8))
+	f := use(t, stack.A100("raised1", 8))
 	f.gang("g", "team", 2)
 	pods := members("g", "team", 5)
 	f.create(pods[:2]...)
@@ -92,7 +92,7 @@ func TestMinimumRaisedWithRoom(t *testing.T) {
 // the first to go when another queue takes its quota back, and as many as it
 // needs; what must run together goes together, when its time comes.
 func TestElasticGangGrowsAndShrinks(t *testing.T) {
-	f := use(t, stack.A100("n1", 4))
+	f := use(t, stack.A100("elastic0", 4))
 	f.queue("owner", map[string]any{"quota": gpus(4)})
 	f.gang("g", "team", 2)
 	f.replicas("g", 2, stack.Queue("team"), stack.Gang("g"), stack.Whole(1))

@@ -45,7 +45,7 @@ func (f fixture) nodeOf(uid types.UID) string {
 // its replacement runs elsewhere, the other member stays, and when the node is
 // deleted nothing changes any more.
 func TestDeadNodeTakesOneMember(t *testing.T) {
-	f := use(t, stack.A100("n1", 2), stack.A100("n2", 2), stack.A100("n3", 2))
+	f := use(t, stack.A100("dead1", 2), stack.A100("dead2", 2), stack.A100("dead3", 2))
 	f.group("g", 2, map[string]any{"staleGracePeriod": "20s"})
 	f.replicas("g", 2, stack.Queue("team"), stack.Gang("g"), stack.Whole(2), givenUpAfterASecond)
 	f.eventuallyRun(20*time.Second, map[string]int{"g-": 2})
@@ -90,15 +90,15 @@ func TestDeadNodeTakesOneMember(t *testing.T) {
 // TestDeadNodeEndsAGangThatNobodyMends: nothing replaces the member, and that its
 // pod is terminating for ever does not keep the rest of the gang.
 func TestDeadNodeEndsAGangThatNobodyMends(t *testing.T) {
-	f := use(t, stack.A100("n1", 2), stack.A100("n2", 2))
+	f := use(t, stack.A100("end1", 2), stack.A100("end2", 2))
 	f.group("g", 2, map[string]any{"staleGracePeriod": "3s"})
 	for i := range 2 {
-		node := stack.OnNode(corev1.LabelHostname, fmt.Sprintf("n%d", i+1))
+		node := stack.OnNode(corev1.LabelHostname, fmt.Sprintf("end%d", i+1))
 		f.create(stack.Pod(fmt.Sprintf("g-%d", i), stack.Queue("team"), stack.Gang("g"), stack.Whole(2), node, givenUpAfterASecond))
 	}
 	f.eventuallyPhase(30*time.Second, "g", v1alpha1.PodGroupRunning)
 	seen := f.evictions()
-	f.must(f.SetNodeReady(f.ctx, "n2", false))
+	f.must(f.SetNodeReady(f.ctx, "end2", false))
 	f.eventually(60*time.Second, func() string {
 		if n := len(seen.all()); n != 2 {
 			return fmt.Sprintf("%d of 2 pods are asked to leave; the gang is %s: %s", n, f.groupOf("g").Status.Phase, f.groupOf("g").Status.Message)

@@ -82,12 +82,14 @@ func TestFourGPUsInOnePiece(t *testing.T) {
 	f := use(t, stack.A100("n0", 4), stack.A100("n1", 4))
 	f.halfFull(2, f.recreatedJob)
 	seen := f.evictions()
+	before, least := f.leastRunning("job")
 	f.create(stack.Pod("big", stack.Queue("team"), stack.Whole(4)))
 	f.eventuallyRun(30*time.Second, map[string]int{"big": 1, "job0-": 1, "job1-": 1})
 	f.cycles(10)
 	if n := f.movedToTarget(seen); n != 1 {
 		t.Errorf("%d jobs were moved, want 1: %v", n, seen.all())
 	}
+	f.neverDropped(before, least(), 1)
 	if f.placeOf("job0-") != f.placeOf("job1-") || f.placeOf("big") == f.placeOf("job0-") {
 		t.Errorf("job0 is on %s, job1 on %s and big on %s", f.placeOf("job0-"), f.placeOf("job1-"), f.placeOf("big"))
 	}
@@ -99,6 +101,7 @@ func TestGangInTwoPieces(t *testing.T) {
 	f := use(t, stack.A100("n0", 4), stack.A100("n1", 4), stack.A100("n2", 4), stack.A100("n3", 4))
 	f.halfFull(4, f.recreatedJob)
 	seen, order := f.evictions(), f.record()
+	before, least := f.leastRunning("job")
 	f.gang("big", "team", 2)
 	for i := range 2 {
 		f.create(stack.Pod(fmt.Sprintf("big-%d", i), stack.Queue("team"), stack.Gang("big"), stack.Whole(4)))
@@ -108,6 +111,7 @@ func TestGangInTwoPieces(t *testing.T) {
 	if n := f.movedToTarget(seen); n != 2 {
 		t.Errorf("%d jobs were moved, want 2: %v", n, seen.all())
 	}
+	f.neverDropped(before, least(), 2)
 	if bound := order(); len(bound) != 8 {
 		t.Errorf("pods were bound in the order %v, want four old ones, two moved and two members", bound)
 	}
@@ -127,12 +131,14 @@ func TestSharedCardIsEmptied(t *testing.T) {
 		t.Fatalf("the halves should lie on two GPUs, they hold %v", held)
 	}
 	seen := f.evictions()
+	before, least := f.leastRunning("half")
 	f.create(stack.Pod("whole", stack.Queue("team"), stack.Whole(1)))
 	f.eventuallyRun(30*time.Second, map[string]int{"whole": 1, "half0-": 1, "half1-": 1})
 	f.cycles(10)
 	if n := len(seen.all()); n != 1 {
 		t.Errorf("%d pods were moved, want 1: %v", n, seen.all())
 	}
+	f.neverDropped(before, least(), 1)
 	for uuid, milli := range f.held() {
 		if milli != 1000 {
 			t.Errorf("GPU %s carries %d/1000, want all", uuid, milli)

@@ -41,6 +41,8 @@ func TestGangOf64TakesVictimsOfThreeQueues(t *testing.T) {
 	}
 	if len(seen.all()) != 64 {
 		t.Errorf("evicted %v, want 64 pods in all", evicted)
+	} else {
+		seen.withinOneCycle(2 * time.Second)
 	}
 	for _, q := range []string{"va", "vb", "vc"} {
 		if n := evicted[q]; n != 21 && n != 22 {

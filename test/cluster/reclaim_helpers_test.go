@@ -123,7 +123,8 @@ func (f fixture) eventuallyRun(limit time.Duration, want map[string]int) {
 // eviction is one pod's, as the API server showed it.
 type eviction struct {
 	pod, set, node  string
-	at              time.Time // when it began to leave
+	at              time.Time // when it was seen to leave
+	asked           time.Time // when it was asked to, by the API server's clock
 	reason, message string
 }
 
@@ -177,10 +178,30 @@ func (o *observer) note(object any) {
 		}
 		e, known := o.seen[string(p.UID)]
 		if !known {
-			e = eviction{pod: p.Name, set: p.Labels["set"], node: p.Spec.NodeName, at: time.Now()}
+			e = eviction{pod: p.Name, set: p.Labels["set"], node: p.Spec.NodeName, at: time.Now(), asked: askedToLeave(p)}
 		}
 		e.reason, e.message = c.Reason, c.Message
 		o.seen[string(p.UID)] = e
+	}
+}
+
+// askedToLeave is the end of the pod's grace period less its length.
+func askedToLeave(p *corev1.Pod) time.Time {
+	at := p.DeletionTimestamp.Time
+	if grace := p.DeletionGracePeriodSeconds; grace != nil {
+		at = at.Add(-time.Duration(*grace) * time.Second)
+	}
+	return at
+}
+
+// withinOneCycle checks that all victims were asked to leave together.
+func (o *observer) withinOneCycle(span time.Duration) {
+	o.f.t.Helper()
+	all := o.all()
+	first := lists.MinFunc(all, func(a, b eviction) int { return a.asked.Compare(b.asked) })
+	last := lists.MaxFunc(all, func(a, b eviction) int { return a.asked.Compare(b.asked) })
+	if took := last.asked.Sub(first.asked); took > span {
+		o.f.t.Errorf("%s was asked to leave %s after %s, want all %d within %s", last.pod, took, first.pod, len(all), span)
 	}
 }
 

@@ -72,6 +72,7 @@ may run: only the one that holds the lease decides, and only it is ready.`,
 	f.BoolVar(&p.evictions, "evictions", true, "reclaim, preempt and consolidate through the Eviction API; false only places")
 	f.BoolVar(&p.groupOwners, "group-owners", true, "derive gangs from the owners of pods (Job, JobSet, PyTorchJob, RayCluster …); false knows PodGroups alone")
 	f.StringVar(&p.config.GPUResource, "gpu-resource", p.config.GPUResource, "extended resource of whole GPUs")
+	f.StringVar(&p.config.MIGResourcePrefix, "mig-resource-prefix", p.config.MIGResourcePrefix, "what precedes a profile of MIG instances in a resource name")
 	f.StringVar(&p.config.QueueLabel, "queue-label", p.config.QueueLabel, "label that names the queue on pods and namespaces")
 	f.StringVar(&p.config.DefaultQueue, "default-queue", p.config.DefaultQueue, "queue of pods that ask for GPU and name no queue")
 	f.DurationVar(&p.barrier, "gang-timeout", 20*time.Second, "how long binds of a gang wait for each other; must be below the extender's httpTimeout")

@@ -4,8 +4,6 @@
 package cycle
 
 import (
-	"slices"
-
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/core/fairshare"
 	"github.com/fairslice/fairslice/core/model"
@@ -34,6 +32,18 @@ func Decide(c *model.Cluster) Plan {
 // plan would be empty.
 func DecideActions(c *model.Cluster, actions ...Action) Plan {
 	c.Settle()
+	d := newDecider(c)
+	if !d.repeat(actions, maxRounds) {
+		c.Undo(d.start)
+		d = newDecider(c)
+		d.repeat(actions, 1)
+	}
+	plan := d.plan()
+	c.Undo(d.start)
+	return plan
+}
+
+func newDecider(c *model.Cluster) *decider {
 	d := &decider{
 		c: c, t: c.Accounts(), settings: c.Settings(), start: c.Mark(),
 		reasons: map[*model.LiveWorkload]*explain.Reason{}, evicted: map[*model.LivePod]*verdict{}, won: map[*model.LiveWorkload]bool{},
@@ -41,11 +51,7 @@ func DecideActions(c *model.Cluster, actions ...Action) Plan {
 		hopeless: map[*model.Shape]hopelessness{}, budgetUsed: make([]int, len(c.Budgets())),
 	}
 	fairshare.Divide(d.t, d.settings.UsageFactor)
-	d.whole = slices.Contains(actions, Allocate)
-	d.repeat(actions)
-	plan := d.plan()
-	c.Undo(d.start)
-	return plan
+	return d
 }
 
 func (d *decider) run(a Action) {

@@ -19,9 +19,14 @@ const maxRounds = 16
 // it decided as if that had been carried out, which is what the next cycle would
 // see; when a round decides nothing, the next cycle has nothing to decide either.
 // Gangs end as stale only when nothing else is left to do: they might be whole
-// again by then.
-func (d *decider) repeat(actions []Action) {
-	for range maxRounds {
+// again by then. It reports whether the last of so many rounds decided nothing, or
+// was not asked to place anybody.
+//
+// Where jobs displace each other in a ring no round is the last. Then the plan
+// is that of a single round, as the ring would else go on inside the plan.
+func (d *decider) repeat(actions []Action, rounds int) bool {
+	d.whole = slices.Contains(actions, Allocate)
+	for range rounds {
 		mark := d.c.Mark()
 		reasons, searched := d.reasons, d.progress
 		d.reasons, d.progress = map[*model.LiveWorkload]*explain.Reason{}, false
@@ -34,11 +39,14 @@ func (d *decider) repeat(actions []Action) {
 		if last && slices.Contains(actions, EvictStaleGangs) {
 			d.evictStaleGangs()
 		}
-		if !d.whole || last && !d.movedSince(mark) {
-			return
+		switch {
+		case !d.whole || last && !d.movedSince(mark):
+			return true
+		case rounds > 1:
+			d.assume()
 		}
-		d.assume()
 	}
+	return false
 }
 
 // keepReasons takes over the reasons that earlier rounds found. Those of a round

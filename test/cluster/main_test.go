@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairslice/fairslice/test/bed"
 	"github.com/fairslice/fairslice/test/stack"
 )
 
@@ -18,7 +19,7 @@ var shared *stack.Stack
 
 func TestMain(m *testing.M) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	s, err := stack.Start(ctx, stack.Options{Progress: os.Stderr})
+	s, err := stack.Start(ctx, stack.Options{Progress: os.Stderr, Bed: bed.Options{APIServerFlags: nativeGroups}})
 	cancel()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the suite's cluster:", err)

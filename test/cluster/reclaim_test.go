@@ -140,10 +140,10 @@ func slowVictims(t *testing.T, slow time.Duration) (fixture, *observer) {
 
 // TestRoomIsHeldUntilTheLastVictimIsGone guards report R29.
 func TestRoomIsHeldUntilTheLastVictimIsGone(t *testing.T) {
-	f, seen := slowVictims(t, 8*time.Second)
+	f, seen := slowVictims(t, time.Minute)
 	order := f.record()
 	f.create(stack.Pod("newcomer", stack.Queue("team"), stack.Whole(3)))
-	f.eventuallyRun(30*time.Second, map[string]int{"claimant": 1})
+	f.eventuallyRun(90*time.Second, map[string]int{"claimant": 1})
 	f.cycles(10)
 	f.eventuallyRun(10*time.Second, map[string]int{"claimant": 1, "quick-": 0, "slow-": 0, "newcomer": 0})
 	seen.want(map[string]int{"quick": 1, "slow": 1})

@@ -102,12 +102,12 @@ func (l *Ledger) beginRun(w *workload) {
 	done, waits := roll{}, false
 	spec := l.build(w)
 	for _, e := range w.pods {
-		switch {
-		case e.state == stateReleased:
+		switch e.state {
+		case stateReleased:
 			if e.succeeded() && !e.past {
 				done[leafOf(&spec, e.facts)]++
 			}
-		case e.state == stateWaiting:
+		case stateWaiting:
 			waits = waits || !e.facts.deleting
 		default:
 			return

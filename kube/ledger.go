@@ -142,10 +142,15 @@ type entry struct {
 	counted bool
 	record  record
 	// protectedUntil (nanoseconds) keeps a pod whose eviction was refused from
-	// being a victim.
+	// being a victim, refused is the sentence that says so.
 	protectedUntil int64
-	stuck          bool
-	fed            bool // is in the cluster
+	refused        string
+	// plight is why the eviction of the pod fails, which is tried again.
+	plight string
+	// leaving is seq when the pod was first seen to be deleted, 0 before.
+	leaving uint64
+	stuck   bool
+	fed     bool // is in the cluster
 	// past members ended in an earlier run of their PodGroup.
 	past bool
 	// standsFor is the UID of the moved pod whose place this one was given.

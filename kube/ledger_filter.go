@@ -120,7 +120,11 @@ func (l *Ledger) awaitReason(e *entry) *explain.Reason {
 			r.Code = explain.WaitingForVictims
 		}
 		r.Victims = append(r.Victims, uid)
-		names = append(names, victim.facts.ref.String())
+		name := victim.facts.ref.String()
+		if victim.plight != "" {
+			name += " (its eviction fails: " + victim.plight + ")"
+		}
+		names = append(names, name)
 	}
 	if len(names) == 0 {
 		if short := l.notOffered(e); short != nil {

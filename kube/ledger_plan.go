@@ -100,6 +100,7 @@ func (l *Ledger) prepare(now int64) {
 
 // promise records the plan.
 func (l *Ledger) promise(plan cycle.Plan) {
+	l.pin(plan.Evictions)
 	for _, uid := range plan.Withdrawn {
 		if victim, held := strings.CutPrefix(uid, "hold/"); held {
 			l.dropHold(victim)

@@ -54,6 +54,9 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 	}
 	l.follow(e, !known)
 	if facts.deleting {
+		if e.leaving == 0 {
+			e.leaving, e.plight = l.seq+1, ""
+		}
 		l.noteEvicted(e)
 	}
 	concerned := e.fed || e.workload != nil

@@ -31,7 +31,7 @@ import (
 //	queue q [quota=4] [limit=4] [parent=p] [evictions=1] [delay=10s] [backoff=1m] [gone]
 //	podgroup g [min=2] [queue=q] [delay=10s] [subs=(x,y) x=1 y=2] [gone]
 //	namespace ns [queue=q]
-//	budget b app=x allowed=0
+//	budget b app=x allowed=0 [disrupted=(p1)]
 //	pod p [uid=u] [ns=default] [queue=q] [group=g] [sub=x] [gpu=1|slice=25|mem=20] [count=2]
 //	      [node=n1] [phase=Running] [gated] [othergate] [nominated=n1] [deleting]
 //	      [refused="message"] [owner=o] [priority=0] [assigned=<GPU>] [app=x] [nogpu] [sidecar] [cpu=1]
@@ -47,7 +47,7 @@ import (
 //	filter uid=u nodes=(n1,n2)
 //	assume uid=u node=n1, confirm uid=u, forget uid=u, doubt uid=u
 //	readback uid=u [missing] [node=n1]
-//	victims uid=u, pardon uid=u
+//	victims uid=u, pardon uid=u [said=why], fails uid=u said=why
 //	lookup uid=u, gang workload=default/g
 //	adopt
 //	pending queue=q     the waiting line
@@ -157,7 +157,7 @@ func (p *player) play(d *datadriven.TestData) (string, error) {
 		l.SetBudget(&policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": a["app"]}}},
-			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(a.number("allowed", 0))},
+			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(a.number("allowed", 0)), DisruptedPods: disrupted(a)},
 		})
 	case "pod":
 		pod := podOf(name, a, p.time)
@@ -217,8 +217,10 @@ func (p *player) ask(cmd string, a args) (string, error) {
 		l.Doubt(uid)
 	case "readback":
 		p.readBack(uid, a)
+	case "fails":
+		l.EvictionFails(uid, a["said"])
 	case "pardon":
-		l.Pardon(uid)
+		l.Pardon(uid, a.or("said", "no"))
 	case "victims":
 		node, victims := l.VictimsFor(uid)
 		return fmt.Sprintf("%q %v", node, victims), nil
@@ -308,7 +310,7 @@ func (p *player) holdings() string {
 func said(code explain.Code, message string) string {
 	switch code {
 	case PodUnknown, NodeUnknown, NotPlannedYet, PlannedElsewhere, PodLeaving, PodGroupMissing, HeldByGate, BindingRefused,
-		explain.InvalidRequest, explain.WaitingForVictims, explain.WaitingForRelease:
+		explain.InvalidRequest, explain.WaitingForVictims, explain.WaitingForRelease, explain.EvictionRefused, explain.BudgetForbids:
 		return string(code) + ": " + message
 	}
 	if strings.Contains(message, v1alpha1.LabelQueue) || strings.Contains(message, "sharers") || strings.Contains(message, "kubelet of") || strings.Contains(message, "room is taken from others") {

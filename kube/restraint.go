@@ -172,6 +172,12 @@ func (l *Ledger) restrained(e *entry, r *explain.Reason) {
 		if done := l.restraint.done; len(done) > 0 {
 			l.wake(done[0].at + int64(time.Minute))
 		}
+	case explain.EvictionRefused:
+		for _, other := range l.index.timed {
+			if other.protectedUntil > 0 {
+				l.wake(other.protectedUntil)
+			}
+		}
 	case explain.NoNodeFits, explain.GangDoesNotFit, explain.TopologyDoesNotFit:
 		l.recall(e, r)
 		if e.workload == nil {

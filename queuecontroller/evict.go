@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,14 +25,20 @@ import (
 // Evictor takes pods away.
 type Evictor interface {
 	// Evict asks once for the pod's eviction. An error wrapping ErrForbidden
-	// says that the pod may not be evicted now; the claimant then gets another
-	// plan.
+	// says that the pod may not be evicted now, one wrapping ErrFailing that the
+	// API server could not carry it out; if that is repeated the claimant gets
+	// another plan. After any other error it is asked again.
 	Evict(ctx context.Context, victim kube.Victim) error
 }
 
-// ErrForbidden says that the API server refused an eviction: a disruption
-// budget, an admission policy, or missing rights.
-var ErrForbidden = errors.New("eviction is forbidden")
+var (
+	// ErrForbidden says that the API server refused an eviction: a disruption
+	// budget, an admission policy or webhook, or missing rights.
+	ErrForbidden = errors.New("eviction is forbidden")
+	// ErrFailing says that the API server tried and failed, perhaps for this pod
+	// alone: a webhook that does not answer.
+	ErrFailing = errors.New("eviction fails")
+)
 
 // APIEvictor evicts through the Eviction API, which decides by the disruption
 // budgets and gives the pod its own grace period.
@@ -45,18 +52,55 @@ func (a APIEvictor) Evict(ctx context.Context, victim kube.Victim) error {
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
 	}
 	err := a.Client.PolicyV1().Evictions(victim.Pod.Namespace).Evict(ctx, eviction)
-	switch {
-	case err == nil || apierrors.IsNotFound(err):
+	if err == nil || apierrors.IsNotFound(err) {
 		return nil
-	case apierrors.IsTooManyRequests(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+	}
+	switch kindOf(ctx, err) {
+	case refused:
 		return fmt.Errorf("%w: %w", ErrForbidden, err)
+	case failing:
+		return fmt.Errorf("%w: %w", ErrFailing, err)
 	}
 	return err
 }
 
-// forgiveAfter is how often an eviction may be forbidden before the victim is
-// spared: budgets change within seconds when replicas come back.
-const forgiveAfter = 3
+// answer is what an error of the Eviction API means for the victim.
+type answer int8
+
+const (
+	later   answer = iota // nothing: the API server is busy, away, or has other rights for us soon
+	refused               // it may not be evicted now
+	failing               // it could not be evicted
+)
+
+// kindOf reads an error. A policy or webhook may refuse with any code of a
+// client's mistake, a budget refuses as if there were too many requests, with its
+// own cause; too many requests without it, and what names a time to come back,
+// are about us.
+func kindOf(ctx context.Context, err error) answer {
+	status, answered := errors.AsType[*apierrors.StatusError](err)
+	switch {
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		return refused
+	case !answered && ctx.Err() != nil, apierrors.IsTimeout(err):
+		return failing // it did not answer in time
+	case !answered, apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err), apierrors.IsServiceUnavailable(err),
+		apierrors.IsUnauthorized(err), apierrors.IsConflict(err):
+		return later
+	}
+	if code := status.ErrStatus.Code; code >= http.StatusBadRequest && code < http.StatusInternalServerError {
+		return refused
+	}
+	return failing
+}
+
+// How often an eviction may be refused, or fail, before the victim is spared:
+// budgets change when replicas come back, and a webhook may be away for a moment.
+// With the growing delays between them ten tries take ten seconds.
+const (
+	forgiveAfter = 3
+	giveUpAfter  = 10
+)
 
 // evictions carries out what the plan evicts: each victim once for a demand.
 type evictions struct {
@@ -65,12 +109,15 @@ type evictions struct {
 	metrics *metrics
 	writes  *writer[string] // by pod UID
 
-	mu        sync.Mutex
-	forbidden map[string]int // by pod UID
+	mu       sync.Mutex
+	failures map[string]failures // by pod UID
 }
 
+// failures counts the answers of the API server for one victim.
+type failures struct{ refused, failed, all int }
+
 func newEvictions(o *Options, events *teller, m *metrics) *evictions {
-	v := &evictions{options: o, events: events, metrics: m, forbidden: map[string]int{}}
+	v := &evictions{options: o, events: events, metrics: m, failures: map[string]failures{}}
 	v.writes = newWriter("evictions", o.Workers, noLimit, v.evict, o, m)
 	return v
 }
@@ -90,15 +137,21 @@ func (v *evictions) evict(ctx context.Context, uid string) error {
 		return nil
 	}
 	err := v.options.Evictor.Evict(ctx, victim)
-	switch {
-	case errors.Is(err, ErrForbidden) && v.again(uid):
-		v.options.Log.Info("a victim may not be evicted and is spared", "pod", victim.Pod.String(), "err", err)
-		v.options.Ledger.Pardon(uid)
-		return nil
-	case err != nil:
+	if err != nil {
+		spare, repeated := v.again(uid, err)
+		switch {
+		case spare:
+			v.options.Log.Info("a victim cannot be evicted and is spared", "pod", victim.Pod.String(), "err", err)
+			v.options.Ledger.Pardon(uid, saidBy(err))
+			return nil
+		case repeated:
+			v.options.Ledger.EvictionFails(uid, saidBy(err))
+		}
 		return fmt.Errorf("evict pod %s: %w", victim.Pod, err)
 	}
-	v.settled(uid)
+	if v.settled(uid) {
+		v.options.Ledger.EvictionFails(uid, "")
+	}
 	v.metrics.evicted.WithLabelValues(string(victim.Eviction.Rule)).Inc()
 	v.events.recorder.Event(podReference(victim.Pod), corev1.EventTypeNormal, v1alpha1.ReasonEvicted, victim.Eviction.Reason.Message)
 	if err := v.explain(ctx, victim); err != nil {
@@ -107,22 +160,42 @@ func (v *evictions) evict(ctx context.Context, uid string) error {
 	return nil
 }
 
-// again counts a refusal; true when there were too many.
-func (v *evictions) again(uid string) bool {
+// again counts what went wrong: spare is true once it is enough, repeated from the
+// second time on.
+func (v *evictions) again(uid string, err error) (spare, repeated bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.forbidden[uid]++
-	if v.forbidden[uid] < forgiveAfter {
-		return false
+	n := v.failures[uid]
+	n.all++
+	switch {
+	case errors.Is(err, ErrForbidden):
+		n.refused++
+	case errors.Is(err, ErrFailing):
+		n.failed++
 	}
-	delete(v.forbidden, uid)
-	return true
+	if n.refused >= forgiveAfter || n.failed >= giveUpAfter {
+		delete(v.failures, uid)
+		return true, true
+	}
+	v.failures[uid] = n
+	return false, n.all > 1
 }
 
-func (v *evictions) settled(uid string) {
+// saidBy is what the API server said, without our own words around it.
+func saidBy(err error) string {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return status.ErrStatus.Message
+	}
+	return err.Error()
+}
+
+// settled forgets what went wrong; true if something did.
+func (v *evictions) settled(uid string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.forbidden, uid)
+	_, failed := v.failures[uid]
+	delete(v.failures, uid)
+	return failed
 }
 
 // explain says in the condition DisruptionTarget who took the place. It comes

@@ -7,12 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fairslice/fairslice/kube"
 )
@@ -139,28 +145,158 @@ func TestNothingIsEvictedWithoutAnEvictor(t *testing.T) {
 	}
 }
 
-// TestAPIEvictor: which answers of the Eviction API are refusals.
+// TestAPIEvictor: what the answers of the Eviction API mean.
 func TestAPIEvictor(t *testing.T) {
 	gone := apierrors.NewNotFound(corev1.Resource("pods"), "victim")
-	for _, c := range []struct {
-		answer    error
-		err       bool
-		forbidden bool
+	budget := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget d needs 3 healthy pods"}}
+	invalid := apierrors.NewInvalid(schema.GroupKind{Group: "policy", Kind: "Eviction"}, "victim", nil)
+	hanging, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		answer error
+		ctx    context.Context
+		want   error // ErrForbidden, ErrFailing or errLater
 	}{
-		{nil, false, false},
-		{gone, false, false},
-		{apierrors.NewTooManyRequests("budget", 1), true, true},
-		{apierrors.NewForbidden(corev1.Resource("pods"), "victim", errors.New("policy")), true, true},
-		{apierrors.NewInternalError(errors.New("etcd")), true, false},
+		"done":                     {answer: nil},
+		"the pod is gone":          {answer: gone},
+		"a budget":                 {answer: budget, want: ErrForbidden},
+		"a webhook denies":         {answer: apierrors.NewForbidden(corev1.Resource("pods"), "victim", errors.New("denied")), want: ErrForbidden},
+		"a policy denies":          {answer: invalid, want: ErrForbidden},
+		"a policy's own code":      {answer: apierrors.NewBadRequest("no"), want: ErrForbidden},
+		"a webhook is away":        {answer: apierrors.NewInternalError(errors.New("failed calling webhook")), want: ErrFailing},
+		"no answer in time":        {answer: context.DeadlineExceeded, ctx: hanging, want: ErrFailing},
+		"the server gave up":       {answer: apierrors.NewTimeoutError("request did not complete", 1), want: ErrFailing},
+		"too many requests of us":  {answer: apierrors.NewTooManyRequests("please try again later", 1), want: errLater},
+		"the server is overloaded": {answer: apierrors.NewServerTimeout(corev1.Resource("pods"), "create", 1), want: errLater},
+		"the server shuts down":    {answer: apierrors.NewServiceUnavailable("shutting down"), want: errLater},
+		"our token is old":         {answer: apierrors.NewUnauthorized("expired"), want: errLater},
+		"the name is another's":    {answer: apierrors.NewConflict(corev1.Resource("pods"), "victim", errors.New("uid")), want: errLater},
+		"the connection is lost":   {answer: errors.New("connection reset by peer"), want: errLater},
 	} {
 		s := newStand(t, nil)
 		s.refuse = func(string) error { return c.answer }
-		err := APIEvictor{Client: s.client}.Evict(t.Context(), kube.Victim{Pod: kube.PodRef{Namespace: "default", Name: "victim", UID: "u"}})
-		if (err != nil) != c.err || errors.Is(err, ErrForbidden) != c.forbidden {
-			t.Errorf("answer %v gives %v", c.answer, err)
+		ctx := c.ctx
+		if ctx == nil {
+			ctx = t.Context()
+		}
+		err := APIEvictor{Client: s.client}.Evict(ctx, kube.Victim{Pod: kube.PodRef{Namespace: "default", Name: "victim", UID: "u"}})
+		forbidden, failing := errors.Is(err, ErrForbidden), errors.Is(err, ErrFailing)
+		if (err != nil) != (c.want != nil) || forbidden != (c.want == ErrForbidden) || failing != (c.want == ErrFailing) { //nolint:errorlint // the table names them
+			t.Errorf("%s: answer %v gives %v, want %v", name, c.answer, err, c.want)
 		}
 		if c.answer == nil && len(s.written("create pods/eviction")) != 1 {
 			t.Error("the Eviction API was not asked")
 		}
 	}
+}
+
+// errLater stands for errors that say nothing about the victim.
+var errLater = errors.New("later")
+
+// TestEvictionsThatAreRefused plays what becomes of a claim when the Eviction API
+// does not oblige.
+//
+//	victims v1 v2           pods with one GPU each, on a node each
+//	claimant c              a pod that reclaims one GPU
+//	answer v1 KIND [said=]  what the Eviction API says of that pod from now on:
+//	                        ok, budget, denied, webhook (does not answer), busy, lost
+//	step [10]               a cycle, and every victim is asked for once; ten times
+//	advance 1m
+func TestEvictionsThatAreRefused(t *testing.T) {
+	datadriven.RunTest(t, "testdata/refused_evictions.txt", func(t *testing.T, d *datadriven.TestData) string {
+		switch d.Cmd {
+		case "victims":
+			oneStand = newRefusals(t, len(d.CmdArgs))
+			for _, v := range d.CmdArgs {
+				oneStand.node("node-"+v.Key, 1)
+				oneStand.pod(v.Key, "b", 1, running("node-"+v.Key))
+			}
+			return ""
+		case "claimant":
+			oneStand.pod(d.CmdArgs[0].Key, "a", 1)
+			return ""
+		case "answer":
+			oneStand.answers[d.CmdArgs[0].Key] = d.CmdArgs[1].Key
+			return ""
+		case "advance":
+			step, err := time.ParseDuration(d.CmdArgs[0].Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			oneStand.advance(step)
+			return ""
+		}
+		times := 1
+		if len(d.CmdArgs) > 0 {
+			times, _ = strconv.Atoi(d.CmdArgs[0].Key)
+		}
+		return oneStand.steps(times)
+	})
+}
+
+var oneStand *refusals
+
+// refusals is a stand whose Eviction API answers as it is told.
+type refusals struct {
+	*stand
+	answers map[string]string
+	asked   []string
+}
+
+func newRefusals(t *testing.T, victims int) *refusals {
+	r := &refusals{answers: map[string]string{}}
+	r.stand = newStand(t, r)
+	r.queue("a", int64(victims))
+	r.queue("b", 0)
+	return r
+}
+
+// Evict implements Evictor, through the reading of answers of the real one.
+func (r *refusals) Evict(ctx context.Context, victim kube.Victim) error {
+	r.asked = append(r.asked, victim.Pod.Name)
+	var answer error
+	switch r.answers[victim.Pod.Name] {
+	case "budget":
+		budget := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+		budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+		answer = budget
+	case "denied":
+		answer = apierrors.NewForbidden(corev1.Resource("pods"), victim.Pod.Name, errors.New("ValidatingAdmissionPolicy 'keep' denied request"))
+	case "webhook":
+		answer = apierrors.NewInternalError(errors.New("failed calling webhook \"guard.example.com\""))
+	case "busy":
+		answer = apierrors.NewTooManyRequests("please try again later", 1)
+	case "lost":
+		answer = errors.New("connection reset by peer")
+	}
+	r.refuse = func(string) error { return answer }
+	return APIEvictor{Client: r.client}.Evict(ctx, victim)
+}
+
+// steps prints who was asked for and what the claimant is told.
+func (r *refusals) steps(n int) string {
+	r.asked = nil
+	for range n {
+		r.control.cycle()
+		for _, name := range r.names() {
+			if _, victim := r.ledger.VictimOf("uid-" + name); victim {
+				_ = r.control.evict.evict(r.t.Context(), "uid-"+name) // what goes wrong is told to the claimant
+			}
+		}
+	}
+	r.control.cycle()
+	var out strings.Builder
+	fmt.Fprintf(&out, "asked for %v\n", r.asked)
+	for _, w := range r.ledger.Waiting() {
+		fmt.Fprintf(&out, "%s: %s: %s\n", w.Pod.Name, w.Reason.Code, w.Reason.Message)
+	}
+	return out.String()
+}
+
+func (r *refusals) names() (names []string) {
+	for _, p := range r.ledger.Dump().Pods {
+		names = append(names, p.Name)
+	}
+	return names
 }

@@ -147,7 +147,7 @@ func reasonOf(code explain.Code) string {
 		return v1alpha1.ReasonNoRoom
 	case explain.TopologyDoesNotFit:
 		return v1alpha1.ReasonTopologyUnsatisfied
-	case explain.WaitingForVictims, explain.WaitingForRelease, explain.BudgetForbids, explain.EvictionPace:
+	case explain.WaitingForVictims, explain.WaitingForRelease, explain.BudgetForbids, explain.EvictionRefused, explain.EvictionPace:
 		return v1alpha1.ReasonWaitingForVictims
 	case kube.BindingRefused:
 		return v1alpha1.ReasonBindingRefused

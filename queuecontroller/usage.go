@@ -81,18 +81,23 @@ func (u *usageKeeper) step(ctx context.Context) error {
 	if !u.read {
 		return u.load(ctx)
 	}
-	if u.options.Ledger.Ready() != nil || u.options.Leads() != nil {
+	if !u.mayWrite() {
 		return nil
 	}
 	err := u.save(ctx)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		// We lead: what somebody else wrote does not count.
-		if _, err := u.fetch(ctx); err != nil {
-			return err
-		}
-		return u.save(ctx)
+	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+		return err
 	}
-	return err
+	// We lead: what somebody else wrote does not count.
+	if _, err := u.fetch(ctx); err != nil {
+		return err
+	}
+	return u.save(ctx)
+}
+
+// mayWrite is true while this process leads and knows the whole cluster.
+func (u *usageKeeper) mayWrite() bool {
+	return u.options.Ledger.Ready() == nil && u.options.Leads() == nil
 }
 
 func (u *usageKeeper) configMaps() typedcorev1.ConfigMapInterface {

@@ -186,13 +186,18 @@ func (d *decider) likeness(j *job, rule Rule) (likeness, bool) {
 	return l, !j.constrained()
 }
 
-// noteBlocked says of a job that a disruption budget stood in its way, unless
-// something nearer the point is known.
+// noteBlocked says of a job that a disruption budget, or a refusal, stood in its
+// way, beside what is known already.
 func (d *decider) noteBlocked(s *search) {
 	if s.blocked == "" {
 		return
 	}
 	r := explain.Blocked(s.blocked, string(s.rule))
+	for _, b := range d.c.Budgets() {
+		if b.Key == s.blocked && b.Refusal != "" {
+			r = explain.Refused(b.Refusal, string(s.rule))
+		}
+	}
 	if old := d.reasons[s.j.w]; old != nil {
 		r.Message = old.Message + "; " + r.Message
 	}

@@ -83,6 +83,12 @@ func Blocked(budget, rule string) Reason {
 	}
 }
 
+// Refused says that evictions which would make room were refused; refusal is the
+// sentence that says of which pod and why.
+func Refused(refusal, rule string) Reason {
+	return Reason{Code: EvictionRefused, Message: fmt.Sprintf("room by %s has to wait: %s", rule, refusal)}
+}
+
 // Paced says that the evictions which would make room come too fast: most a
 // minute are allowed in a queue, or in the cluster if queue is "".
 func Paced(queue string, most int, rule string) Reason {

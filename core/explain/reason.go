@@ -21,6 +21,7 @@ const (
 	WaitingForVictims       Code = "WaitingForVictims"
 	WaitingForRelease       Code = "WaitingForRelease"
 	BudgetForbids           Code = "BudgetForbids"
+	EvictionRefused         Code = "EvictionRefused"
 	EvictionPace            Code = "EvictionPace"
 	InvalidRequest          Code = "InvalidRequest"
 	ReclaimedForFairShare   Code = "ReclaimedForFairShare"

@@ -337,6 +337,9 @@ type DisruptionBudget struct {
 	Pods []string
 	// Allowed is the number of them that may be evicted now.
 	Allowed int
+	// Refusal is a sentence that says why Pods may not be evicted, where that is
+	// no disruption budget's doing; "" for a budget.
+	Refusal string
 }
 
 // Settings of the cluster, all deterministic.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/test/check"
@@ -18,7 +20,8 @@ import (
 )
 
 // TestKilledInAWave kills one part, with -9, in the middle of a wave of pods:
-// nothing is lost and nothing is booked twice.
+// nothing is lost and nothing is booked twice. The kubelet refuses for good a pod that
+// comes while no plugin serves; it is made again, as its controller would.
 func TestKilledInAWave(t *testing.T) {
 	for _, part := range []struct{ name, component string }{
 		{"device-plugin", node.Plugin()},
@@ -28,16 +31,20 @@ func TestKilledInAWave(t *testing.T) {
 		t.Run(part.name, func(t *testing.T) {
 			f := use(t)
 			var names []string
+			wave := func(i int) *corev1.Pod { return pod(fmt.Sprintf("w-%d", i), sleeper, stack.Slice(25+5*(i%2))) }
 			for i := range 10 {
-				p := pod(fmt.Sprintf("w-%d", i), sleeper, stack.Slice(25+5*(i%2)))
-				names = append(names, p.Name)
-				f.create(p)
+				names = append(names, wave(i).Name)
+				f.create(wave(i))
 				if i == 4 {
 					f.must(f.Kill(part.component))
 				}
 			}
 			time.Sleep(time.Second)
 			f.must(f.Restart(f.ctx, part.component))
+			if part.component == node.Plugin() {
+				f.registeredAgain()
+				f.replaceRefused(names, wave)
+			}
 			f.eventuallyIs(150*time.Second, corev1.PodRunning, names...)
 			f.consistent()
 			for _, name := range names {
@@ -61,6 +68,33 @@ func TestPluginRestartedUnderRunningPods(t *testing.T) {
 	f.told("old", "main")
 	f.told("new", "main")
 	f.consistent()
+}
+
+// replaceRefused waits until the kubelet has decided about every pod, and makes those
+// again that it refused.
+func (f fixture) replaceRefused(names []string, again func(int) *corev1.Pod) {
+	f.t.Helper()
+	pods := f.Client.CoreV1().Pods(metav1.NamespaceDefault)
+	for i, name := range names {
+		f.eventually(90*time.Second, func() string {
+			p := f.get(name)
+			if p.Status.Phase == corev1.PodRunning || p.Status.Reason == "UnexpectedAdmissionError" {
+				return ""
+			}
+			return fmt.Sprintf("pod %s is %s: %s", name, p.Status.Phase, waiting(p))
+		})
+		if f.get(name).Status.Phase != corev1.PodFailed {
+			continue
+		}
+		f.must(pods.Delete(f.ctx, name, metav1.DeleteOptions{}))
+		f.eventually(30*time.Second, func() string {
+			if _, err := pods.Get(f.ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return "pod " + name + " is still there"
+			}
+			return ""
+		})
+		f.create(again(i))
+	}
 }
 
 // registeredAgain waits until the kubelet has the device plugin's devices back.

@@ -114,7 +114,7 @@ func (p *controlPlane) run(ctx context.Context) error {
 	}
 	work, ctx := errgroup.WithContext(ctx)
 	if p.groupOwners {
-		grouper, err := p.grouper(config, dyn, ledger, log)
+		grouper, err := p.grouper(config, dyn, ledger, registry, log)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -28,7 +29,7 @@ func (p *controlPlane) sources() []string {
 
 // grouper reads the owners of pods; a kind is watched once a pod has an owner of
 // it.
-func (p *controlPlane) grouper(config *rest.Config, dyn dynamic.Interface, ledger *kube.Ledger, log *slog.Logger) (*grouping.Resolver, error) {
+func (p *controlPlane) grouper(config *rest.Config, dyn dynamic.Interface, ledger *kube.Ledger, registry prometheus.Registerer, log *slog.Logger) (*grouping.Resolver, error) {
 	objects, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -37,9 +38,10 @@ func (p *controlPlane) grouper(config *rest.Config, dyn dynamic.Interface, ledge
 	if err != nil {
 		return nil, err
 	}
-	return grouping.NewResolver(grouping.Options{
+	resolver := grouping.NewResolver(grouping.Options{
 		Ledger: ledger, Dynamic: dyn, Metadata: objects, Log: log,
 		Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kinds)),
 		Rules:  grouping.Rules{QueueLabel: p.config.QueueLabel},
-	}), nil
+	})
+	return resolver, resolver.Register(registry)
 }

@@ -171,6 +171,7 @@ func (r *Resolver) refuse(k *kindWatch, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k.tries++
+	r.metrics.errors.WithLabelValues(k.kind.String()).Inc()
 	final := apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 	if final || meta.IsNoMatchError(err) && k.tries >= unlistedTries {
 		if k.state != refused {

@@ -58,6 +58,7 @@ type Options struct {
 // comes, changes or goes, and when its time is up.
 type Resolver struct {
 	options Options
+	metrics metrics
 
 	mu    sync.Mutex
 	pods  map[string]*subject // by UID
@@ -107,8 +108,8 @@ func NewResolver(o Options) *Resolver {
 		o.Clock = time.Now
 	}
 	return &Resolver{
-		options: o,
-		pods:    map[string]*subject{}, names: map[string]string{}, namespaces: map[string]map[string]bool{},
+		options: o, metrics: newMetrics(),
+		pods: map[string]*subject{}, names: map[string]string{}, namespaces: map[string]map[string]bool{},
 		kinds:      map[schema.GroupKind]*kindWatch{},
 		dependents: map[string]map[string]bool{},
 		groups:     map[string]*shared{}, pending: map[string]bool{},
@@ -274,6 +275,7 @@ func (r *Resolver) look(uid string) {
 	}
 	left := s.since.Add(r.options.Hold).Sub(r.options.Clock())
 	found := r.read(uid, s, left <= 0)
+	r.metrics.lookups.WithLabelValues(outcome(found, s, left)).Inc()
 	switch {
 	case found.missing == "":
 		s.complete = true

@@ -52,15 +52,15 @@ func Compact(c *model.Cluster) Compaction {
 	c.Settle()
 	x := &compactor{
 		c: c, d: &decider{c: c}, start: c.Mark(), moved: map[*model.LiveWorkload]bool{}, gains: map[*model.LivePod]string{},
-		budgets: make([]int, len(c.Budgets())), pace: c.PaceMeter(),
+		budgets: make([]int, len(c.Budgets())), pace: c.PaceMeter(), byModel: nodesByModel(c), free: map[string]FreeGPUs{},
 	}
 	defer c.Undo(x.start)
-	out := Compaction{Before: freeGPUs(c)}
+	out := Compaction{Before: x.account()}
 	if c.Settings().MaxConsolidationVictims != 0 {
 		for x.next() {
 		}
 	}
-	out.After = freeGPUs(c)
+	out.After = x.account()
 	c.Moved(x.start, func(p *model.LivePod, _ model.Place) {
 		if p.From != nil {
 			to := x.d.placement(p)
@@ -73,19 +73,22 @@ func Compact(c *model.Cluster) Compaction {
 	return out
 }
 
-// freeGPUs counts what is free, once all that is being released is gone.
-func freeGPUs(c *model.Cluster) []FreeGPUs {
-	byModel := map[string]*FreeGPUs{}
+// nodesByModel lists the nodes with GPUs that take pods, by the model of these.
+func nodesByModel(c *model.Cluster) map[string][]*model.LiveNode {
+	out := map[string][]*model.LiveNode{}
 	for _, n := range c.NodeList() {
-		if !n.Usable || len(n.GPUs) == 0 {
-			continue
+		if n.Usable && len(n.GPUs) > 0 {
+			out[n.GPUs[0].Model] = append(out[n.GPUs[0].Model], n)
 		}
-		name := n.GPUs[0].Model
-		f := byModel[name]
-		if f == nil {
-			f = &FreeGPUs{Model: name}
-			byModel[name] = f
-		}
+	}
+	return out
+}
+
+// freeGPUs counts what is free on nodes of one model, once all that is being
+// released is gone.
+func freeGPUs(gpuModel string, nodes []*model.LiveNode) FreeGPUs {
+	f := FreeGPUs{Model: gpuModel}
+	for _, n := range nodes {
 		for i := range n.GPUs {
 			if g := &n.GPUs[i]; g.Healthy {
 				f.Milli += max(0, 1000-g.Booked.Milli)
@@ -93,13 +96,19 @@ func freeGPUs(c *model.Cluster) []FreeGPUs {
 		}
 		f.Whole += n.WholeFree
 		f.Largest = max(f.Largest, n.WholeFree)
-		if idle(n) && n.WholeFree > 0 {
+		if n.WholeFree > 0 && idle(n) {
 			f.Nodes++
 		}
 	}
-	out := make([]FreeGPUs, 0, len(byModel))
-	for _, f := range byModel {
-		out = append(out, *f)
+	return f
+}
+
+// account counts what is free of every model, by name.
+func (x *compactor) account() []FreeGPUs {
+	out := make([]FreeGPUs, 0, len(x.byModel))
+	for name, nodes := range x.byModel {
+		out = append(out, freeGPUs(name, nodes))
+		x.free[name] = out[len(out)-1]
 	}
 	slices.SortFunc(out, func(a, b FreeGPUs) int { return cmp.Compare(a.Model, b.Model) })
 	return out
@@ -110,17 +119,12 @@ func idle(n *model.LiveNode) bool {
 	return !slices.ContainsFunc(n.GPUs, func(g model.LiveGPU) bool { return g.Booked.Pods > 0 })
 }
 
-// gained says whether some model is better off and none is worse off.
-func gained(before, after []FreeGPUs) bool {
-	better := false
-	for i := range before {
-		a, b := before[i], after[i]
-		if b.Nodes < a.Nodes || b.Largest < a.Largest || b.Whole < a.Whole {
-			return false
-		}
-		better = better || b.Nodes > a.Nodes || b.Largest > a.Largest || b.Whole > a.Whole
+// gained says whether something is better and nothing is worse.
+func gained(before, after FreeGPUs) bool {
+	if after.Nodes < before.Nodes || after.Largest < before.Largest || after.Whole < before.Whole {
+		return false
 	}
-	return better
+	return after.Nodes > before.Nodes || after.Largest > before.Largest || after.Whole > before.Whole
 }
 
 type compactor struct {
@@ -128,6 +132,10 @@ type compactor struct {
 	d     *decider
 	start model.Mark
 	steps int
+	// free is what is free of each model now. Pods stay with their model, so a
+	// step changes only one.
+	byModel map[string][]*model.LiveNode
+	free    map[string]FreeGPUs
 	// moved workloads, against MaxConsolidationVictims; what each move is for.
 	moved map[*model.LiveWorkload]bool
 	gains map[*model.LivePod]string
@@ -171,12 +179,21 @@ func (x *compactor) next() bool {
 
 // try moves the pods of a source, or takes all back if that gains nothing.
 func (x *compactor) try(s source) bool {
-	mark, before := x.c.Mark(), freeGPUs(x.c)
+	if x.tooMany(s.pods) {
+		return false
+	}
+	mark, gpus := x.c.Mark(), s.n.GPUs[0].Model
 	stays := func(p *model.LivePod) bool { return !x.move(p, s) }
-	if slices.ContainsFunc(s.pods, stays) || !gained(before, freeGPUs(x.c)) || !x.allowed(s.pods) {
+	if slices.ContainsFunc(s.pods, stays) {
 		x.c.Undo(mark)
 		return false
 	}
+	after := freeGPUs(gpus, x.byModel[gpus])
+	if !gained(x.free[gpus], after) || !x.allowed(s.pods) {
+		x.c.Undo(mark)
+		return false
+	}
+	x.free[gpus] = after
 	for _, p := range s.pods {
 		x.gains[p], x.moved[p.Workload] = s.gain, true
 		for _, b := range x.c.BudgetsOf(p.Spec.UID) {
@@ -186,17 +203,11 @@ func (x *compactor) try(s source) bool {
 	return true
 }
 
-// allowed says whether disruption budgets, the pace and the cap on moved
-// workloads let pods be moved together.
+// allowed says whether disruption budgets and the pace let pods be moved
+// together, and counts them against the pace if so.
 func (x *compactor) allowed(pods []*model.LivePod) bool {
-	workloads := len(x.moved)
 	need, leaves := map[int]int{}, []int{}
-	seen := map[*model.LiveWorkload]bool{}
 	for _, p := range pods {
-		if !x.moved[p.Workload] && !seen[p.Workload] {
-			seen[p.Workload] = true
-			workloads++
-		}
 		leaves = append(leaves, p.Workload.Queue)
 		for _, b := range x.c.BudgetsOf(p.Spec.UID) {
 			need[b]++
@@ -205,10 +216,24 @@ func (x *compactor) allowed(pods []*model.LivePod) bool {
 			}
 		}
 	}
-	if most := x.c.Settings().MaxConsolidationVictims; most > 0 && workloads > most {
+	return x.pace.Take(leaves)
+}
+
+// tooMany says whether the cap on moved workloads forbids to move pods as well.
+func (x *compactor) tooMany(pods []*model.LivePod) bool {
+	most := x.c.Settings().MaxConsolidationVictims
+	if most < 0 {
 		return false
 	}
-	return x.pace.Take(leaves)
+	workloads := len(x.moved)
+	seen := map[*model.LiveWorkload]bool{}
+	for _, p := range pods {
+		if !x.moved[p.Workload] && !seen[p.Workload] {
+			seen[p.Workload] = true
+			workloads++
+		}
+	}
+	return workloads > most
 }
 
 // move finds a pod a place on another node, or on another GPU of its own.
@@ -330,13 +355,9 @@ func claimsOn(pods []*model.LivePod, gpu int32) (n int) {
 // blocks are the pods with whole GPUs on the nodes that have the largest block of
 // free ones, the smallest first: one of them less makes the block larger.
 func (x *compactor) blocks() []source {
-	largest := map[string]int{}
-	for _, f := range freeGPUs(x.c) {
-		largest[f.Model] = f.Largest
-	}
 	var out []source
 	for _, n := range x.partlyUsed() {
-		if n.WholeFree < largest[n.GPUs[0].Model] {
+		if n.WholeFree < x.free[n.GPUs[0].Model].Largest {
 			continue
 		}
 		pods, _ := x.onNode(n)

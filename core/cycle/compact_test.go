@@ -172,3 +172,36 @@ func checkCompaction(t *rapid.T, w *world, plan cycle.Compaction) {
 		}
 	}
 }
+
+// BenchmarkCompact plans on 1000 nodes of eight GPUs with jobs of one: between one
+// and seven of them on each node, or seven everywhere, where the moves that are
+// allowed are spent on two nodes and all others are tried in vain. The ledger is
+// locked meanwhile.
+func BenchmarkCompact(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		jobs  func(node int) int
+		moves int
+	}{
+		{"uneven", func(node int) int { return 1 + node%7 }, 16},
+		{"nearly full", func(int) int { return 7 }, 14},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			w := newWorld(b)
+			w.queue("q", parent(""))
+			for i := range 1000 {
+				node := fmt.Sprintf("n%04d", i)
+				w.node(node, 8, label("node", node))
+				for k := range c.jobs(i) {
+					w.submit(job{name: fmt.Sprintf("j%d-%d", i, k), queue: "q", gpus: 1, pods: 1, gang: 1, node: node, recreated: true})
+				}
+			}
+			if n := len(cycle.Compact(w.c).Moves); n != c.moves {
+				b.Fatalf("%d moves, want %d", n, c.moves)
+			}
+			for b.Loop() {
+				cycle.Compact(w.c)
+			}
+		})
+	}
+}

@@ -45,7 +45,7 @@ func newNode(t *testing.T) *node {
 	n := &node{t: t, now: time.Now()}
 	n.open(Config{
 		Control: "/proc/self/exe", Args: []string{"-multiuser-server"}, Dir: dir, StateDir: t.TempDir(), ShmDir: "/dev/shm",
-		ProbeEvery: 10 * time.Millisecond, Patience: time.Second, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return n.now },
+		ProbeEvery: 10 * time.Millisecond, Patience: 10 * time.Second, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return n.now },
 		SetExclusive: func(uuid string, on bool) (bool, error) {
 			if n.refused != nil || n.exclusive == on {
 				return false, n.refused
@@ -332,6 +332,7 @@ func TestDeadAndHangingDaemonsAreReplaced(t *testing.T) {
 		t.Errorf("a hanging daemon: %v", err)
 	}
 	n.release("mute") // the next one answers
+	n.daemon(gpu).patience = 2 * time.Second
 	n.look(t.Context())
 	n.expect("hung", append([]string{started}, defaults(10240, 25)...)...)
 	if n.lost != 2 {

@@ -108,21 +108,31 @@ type evictions struct {
 	events  *teller
 	metrics *metrics
 	writes  *writer[string] // by pod UID
+	// reasons tell victims why. They are written beside the evictions: all victims
+	// of a demand leave at once, before the first one has been told.
+	reasons *writer[string]
 
 	mu       sync.Mutex
-	failures map[string]failures // by pod UID
+	failures map[string]failures    // by pod UID
+	untold   map[string]kube.Victim // by pod UID
 }
 
 // failures counts the answers of the API server for one victim.
 type failures struct{ refused, failed, all int }
 
 func newEvictions(o *Options, events *teller, m *metrics) *evictions {
-	v := &evictions{options: o, events: events, metrics: m, failures: map[string]failures{}}
+	v := &evictions{options: o, events: events, metrics: m, failures: map[string]failures{}, untold: map[string]kube.Victim{}}
 	v.writes = newWriter("evictions", o.Workers, noLimit, v.evict, o, m)
+	v.reasons = newWriter("victims", o.Workers/4+1, noLimit, v.tell, o, m)
 	return v
 }
 
-func (v *evictions) run(ctx context.Context) { v.writes.run(ctx) }
+func (v *evictions) run(ctx context.Context) {
+	var wait sync.WaitGroup
+	wait.Go(func() { v.reasons.run(ctx) })
+	v.writes.run(ctx)
+	wait.Wait()
+}
 
 func (v *evictions) take(plan []cycle.Eviction) {
 	for _, e := range plan {
@@ -154,9 +164,27 @@ func (v *evictions) evict(ctx context.Context, uid string) error {
 	}
 	v.metrics.evicted.WithLabelValues(string(victim.Eviction.Rule)).Inc()
 	v.events.recorder.Event(podReference(victim.Pod), corev1.EventTypeNormal, v1alpha1.ReasonEvicted, victim.Eviction.Reason.Message)
-	if err := v.explain(ctx, victim); err != nil {
-		v.options.Log.Warn("a victim's condition could not be written", "pod", victim.Pod.String(), "err", err)
+	v.mu.Lock()
+	v.untold[uid] = victim
+	v.mu.Unlock()
+	v.reasons.add(uid)
+	return nil
+}
+
+// tell writes into the condition of an evicted pod why.
+func (v *evictions) tell(ctx context.Context, uid string) error {
+	v.mu.Lock()
+	victim, untold := v.untold[uid]
+	v.mu.Unlock()
+	if !untold {
+		return nil
 	}
+	if err := v.explain(ctx, victim); err != nil {
+		return fmt.Errorf("tell pod %s why it was evicted: %w", victim.Pod, err)
+	}
+	v.mu.Lock()
+	delete(v.untold, uid)
+	v.mu.Unlock()
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 // disrupted are the pods that a budget's status shows as accepted for eviction.
 func disrupted(a args) map[string]metav1.Time {
 	out := map[string]metav1.Time{}
-	for _, name := range strings.Split(a["disrupted"], ",") {
+	for name := range strings.SplitSeq(a["disrupted"], ",") {
 		if name != "" {
 			out[name] = metav1.Time{}
 		}

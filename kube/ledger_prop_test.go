@@ -283,6 +283,12 @@ func TestLedgerNeverOverbooks(t *testing.T) {
 			"decide all": func(*rapid.T) {
 				w.decide()
 			},
+			"consolidate": func(t *rapid.T) { w.ledger.Consolidate(rapid.Bool().Draw(t, "dry run")) },
+			"pending": func(*rapid.T) {
+				for _, queue := range []string{"q", "missing"} {
+					w.ledger.Pending(queue)
+				}
+			},
 			"bind":   w.bind,
 			"settle": w.settle,
 			"run": func(t *rapid.T) {

@@ -95,7 +95,7 @@ func TestViews(t *testing.T) {
 	server := viewServer(t, &views{
 		ready:         func() error { return notReady },
 		pending:       func(queue string) (kube.Pending, bool) { return line(), queue == "team" },
-		consolidation: func() queuecontroller.Consolidation { return moves() },
+		consolidation: moves,
 	})
 	for _, c := range []struct {
 		method, path string
@@ -188,6 +188,25 @@ func TestLineOfPod(t *testing.T) {
 	} {
 		if got := lineOf(line(), "ns", pod, now); got != want {
 			t.Errorf("pod %s: %q, want %q", pod, got, want)
+		}
+	}
+}
+
+// TestViewsAreGuarded: where the verbs want a client certificate the views do too.
+func TestViewsAreGuarded(t *testing.T) {
+	p := controlPlane{}
+	v := &views{ready: func() error { return nil }, log: slog.New(slog.DiscardHandler), consolidation: moves,
+		pending: func(string) (kube.Pending, bool) { return line(), true }}
+	for _, path := range []string{"/queues/team/pending", "/consolidation"} {
+		for ca, want := range map[string]int{"": http.StatusOK, "/etc/fairslice/tls/ca.crt": http.StatusUnauthorized} {
+			p.tls.ClientCA = ca
+			routes := mux.NewRouter()
+			v.add(routes, p.guarded)
+			answer := httptest.NewRecorder()
+			routes.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+			if answer.Code != want {
+				t.Errorf("%s with --client-ca=%s answers %d, want %d", path, ca, answer.Code, want)
+			}
 		}
 	}
 }

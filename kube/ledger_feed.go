@@ -30,6 +30,7 @@ func (l *Ledger) refeed(e *entry) {
 	p.Workload = e.facts.workloadKey()
 	p.NominatedNode = e.facts.nominated
 	p.ExcludedNodes = l.excludedNodes(e)
+	p.Returns = e.sentence != nil && e.sentence.MoveTo == nil && !e.facts.deleting && e.facts.owner != ""
 	switch state {
 	case model.Promised, model.Bound, model.Releasing, model.Stuck:
 		p.Node, p.Held = e.node, e.held

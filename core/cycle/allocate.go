@@ -213,7 +213,7 @@ func (d *decider) holdBackGang(w *model.LiveWorkload) {
 		return
 	}
 	for _, p := range w.Pods {
-		if p.Phase == model.Started && p.Home.Phase != model.Started {
+		if p.Phase == model.Started && d.home(p).Phase != model.Started {
 			d.c.Move(p, model.Place{Phase: model.Awaiting, Node: p.Node, Held: p.Held})
 		}
 	}

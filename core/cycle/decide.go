@@ -46,7 +46,7 @@ func DecideActions(c *model.Cluster, actions ...Action) Plan {
 func newDecider(c *model.Cluster) *decider {
 	d := &decider{
 		c: c, t: c.Accounts(), settings: c.Settings(), start: c.Mark(),
-		reasons: map[*model.LiveWorkload]*explain.Reason{}, evicted: map[*model.LivePod]*verdict{}, won: map[*model.LiveWorkload]bool{},
+		reasons: map[*model.LiveWorkload]*explain.Reason{}, evicted: map[*model.LivePod]*verdict{}, won: map[*model.LiveWorkload]bool{}, winners: map[*model.LiveWorkload]bool{},
 		jobs: map[*model.LiveWorkload]*job{}, atShare: map[shareNote]*explain.Reason{},
 		hopeless: map[*model.Shape]hopelessness{}, budgetUsed: make([]int, len(c.Budgets())),
 	}
@@ -81,6 +81,8 @@ type decider struct {
 	// victims in this round: who took their place would have those others
 	// evicted without having been weighed against them.
 	won map[*model.LiveWorkload]bool
+	// winners are those of all rounds.
+	winners map[*model.LiveWorkload]bool
 	// hopeless remembers shapes that fit nowhere, while room only shrinks.
 	hopeless map[*model.Shape]hopelessness
 	// budgetUsed counts evictions per disruption budget.

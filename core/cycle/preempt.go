@@ -110,6 +110,12 @@ func (s *search) outgrowsPromises() bool {
 	return promised && !amount.Fits(s.j.need, had)
 }
 
+// wonRoom says whether a pod has a promise for which others may have had to go: one
+// that its workload won in this cycle, or one of an earlier plan.
+func (d *decider) wonRoom(p *model.LivePod) bool {
+	return promisedRoom(p) && p.From == nil && !p.Spec.StandIn && (d.winners[p.Workload] || d.home(p).Phase == model.Awaiting)
+}
+
 // forEachClaimant walks over the jobs that still wait and may have others
 // evicted, and calls try for each chunk. A job that is like one that failed
 // before, and asks for no less, is not tried. An action run by itself serves each

@@ -4,6 +4,8 @@
 package cycle
 
 import (
+	"slices"
+
 	"github.com/fairslice/fairslice/core/amount"
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/core/fairshare"
@@ -82,7 +84,12 @@ func (d *decider) reclaimSearch(j *job, accounts *model.QueueTree, permission *r
 	permission.Restart(claim)
 	s := &search{d: d, j: j, rule: RuleReclaim, moves: d.settings.ReclaimMoves}
 	leaf := j.w.Queue
-	judge := func(w *model.LiveWorkload) mercy { return d.reclaimMercy(leaf, w) }
+	judge := func(w *model.LiveWorkload) mercy {
+		if slices.ContainsFunc(w.Pods, d.wonRoom) {
+			return spare // others are being evicted for it, and were not weighed against the claimant
+		}
+		return d.reclaimMercy(leaf, w)
+	}
 	open := func(victim int) bool { return victim != leaf && permission.Could(victim) }
 	s.restart = func() *stream { return newStream(d, accounts, j.w, d.victimLeaves(), judge, open) }
 	s.approve = func(units []*unit) bool {

@@ -80,6 +80,11 @@ func (d *decider) assume() {
 			d.homes[p] = p.Home
 		}
 		d.forgetRoom(p)
+	}
+	for _, p := range moved {
+		d.holdBackGang(p.Workload)
+	}
+	for _, p := range moved {
 		if !p.Equal(p.Home) {
 			request = d.c.Assume(p) || request
 		}

@@ -353,7 +353,9 @@ func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
 		for _, p := range u.pods {
 			r := why(p)
 			if s.d.home(p).Phase != model.Idle {
-				s.d.won[s.j.w] = s.d.won[s.j.w] || s.rule != RuleConsolidate
+				if s.rule != RuleConsolidate {
+					s.d.won[s.j.w], s.d.winners[s.j.w] = true, true
+				}
 				if v := s.d.evicted[p]; v == nil || v.rule == RuleConsolidate { // else it only loses where it was to go
 					s.d.evicted[p] = &verdict{rule: s.rule, by: s.j.w, reason: r}
 				}
@@ -365,6 +367,11 @@ func (s *search) commit(why func(p *model.LivePod) explain.Reason) {
 	}
 }
 
+// served says whether a workload gets a place in this cycle.
+func (d *decider) served(w *model.LiveWorkload) bool {
+	return slices.ContainsFunc(w.Pods, func(p *model.LivePod) bool { return p.Phase.Active() && d.home(p).Phase != model.Started })
+}
+
 // passOn makes the claimant the one for whom others were moved before, on behalf of
 // somebody who makes room for it now, and evicted, if that one has no place left.
 func (s *search) passOn(from *model.LiveWorkload) {
@@ -373,7 +380,7 @@ func (s *search) passOn(from *model.LiveWorkload) {
 		case v.by != from:
 		case v.rule == RuleConsolidate && p.Phase.Active():
 			v.by, v.reason = s.j.w, explain.Moved(s.j.w.Spec.Key, p.Node.Spec.Name)
-		case from.Active == 0:
+		case !s.d.served(from):
 			v.by, v.reason = s.j.w, explain.PassedOn(v.reason, s.j.w.Spec.Key)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fairslice/fairslice/core/fit"
 	"github.com/fairslice/fairslice/core/model"
 	"github.com/fairslice/fairslice/core/place"
+	"github.com/fairslice/fairslice/core/reclaim"
 )
 
 // Compaction is moves that bring free GPUs together, for nobody in particular,
@@ -45,7 +46,7 @@ const compactSteps = 2048
 //
 // Only pods are moved that are preemptible and would be made again, of which the
 // gang keeps its minimum without them, that are not spared after an earlier
-// eviction, and that are bound to no other pod or topology and did not ask to be
+// eviction nor protected by a minimum run time, and that are bound to no other pod or topology and did not ask to be
 // spread. They go to nodes with GPUs of the same model where others run already.
 // Disruption budgets, the pace of evictions and MaxConsolidationVictims hold.
 func Compact(c *model.Cluster) Compaction {
@@ -284,7 +285,7 @@ func (x *compactor) movable(p *model.LivePod) bool {
 		return false
 	case w == nil || w.Spec == nil || w.Queue == model.NoQueue || !w.Spec.Preemptible || !w.Spec.Recreated:
 		return false
-	case x.c.Now() < w.Spec.SparedUntil || p.HasAffinity() || len(p.Held) == 0 || p.Node.Index < 0:
+	case x.c.Now() < w.Spec.SparedUntil || x.protected(w) || p.HasAffinity() || len(p.Held) == 0 || p.Node.Index < 0:
 		return false
 	}
 	if w.Spec.Topology != nil || slices.ContainsFunc(w.Groups, func(g model.Group) bool { return g.Topology != nil }) {
@@ -295,6 +296,14 @@ func (x *compactor) movable(p *model.LivePod) bool {
 		return false
 	}
 	return len(w.Pods) == 1 || x.dispensable(p)
+}
+
+// protected says whether a workload has run for less than its queue protects it
+// against anybody.
+func (x *compactor) protected(w *model.LiveWorkload) bool {
+	t, s := x.c.Accounts(), x.c.Settings()
+	minimum := max(reclaim.PreemptMinRuntime(t, w.Queue, s.PreemptMinRuntime), reclaim.ReclaimMinRuntimeByQueue(t, w.Queue, s.ReclaimMinRuntime))
+	return reclaim.Protected(w.Spec.StartedAt, minimum, x.c.Now())
 }
 
 // dispensable pods are not needed for the minimum of their gang, of those that

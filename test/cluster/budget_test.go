@@ -61,7 +61,8 @@ func TestBudgetThatForbidsIsObeyed(t *testing.T) {
 }
 
 // TestBudgetIsSpentOnce guards report R37: of three pods that a budget lets go
-// one by one, one goes, and the next only after its replacement runs.
+// one by one, one goes, and the next only after its replacement runs. The API server
+// is not asked for more.
 func TestBudgetIsSpentOnce(t *testing.T) {
 	f := use(t, stack.A100("n0", 3), stack.A100("n1", 1))
 	f.queue("owner", map[string]any{"quota": gpus(4)})
@@ -71,6 +72,7 @@ func TestBudgetIsSpentOnce(t *testing.T) {
 	f.replicas("e", 1, stack.Queue("team"), stack.Whole(1))
 	f.eventuallyRun(20*time.Second, map[string]int{"e-": 1})
 	f.budget("d", 2, 1)
+	before := f.refusedEvictions()
 	ask := func(name string) { f.create(stack.Pod(name, stack.Queue("owner"), stack.Whole(1))) }
 	ask("p1")
 	ask("p2")
@@ -79,6 +81,9 @@ func TestBudgetIsSpentOnce(t *testing.T) {
 	f.eventuallyWaits(20*time.Second, "p3", "disruption budget default/d does not allow the evictions")
 	f.cycles(20)
 	seen.want(map[string]int{"d": 1, "e": 1})
+	if refused := f.refusedEvictions() - before; refused > 0 {
+		t.Errorf("the API server refused %d evictions that were more than the budget allows", refused)
+	}
 
 	f.must(f.AddGPUNodes(f.ctx, stack.A100("n2", 3)))
 	f.eventuallyRun(30*time.Second, map[string]int{"p1": 1, "p2": 1, "p3": 1, "d-": 3, "e-": 1})

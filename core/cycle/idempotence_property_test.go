@@ -11,33 +11,34 @@ import (
 	"github.com/fairslice/fairslice/core/cycle"
 )
 
-// A plan is whole: once it is obeyed, the next one, with nothing changed and no time
-// passed, is empty.
-func TestObeyedPlanLeavesNothingToDecide(t *testing.T) {
+// A promise stands: once a plan is obeyed, the next one, with nothing changed and no
+// time passed, withdraws no promise, evicts nobody who was just given room that
+// others had to leave, and moves nobody. Where jobs displace each other in a ring (W8)
+// it may go on from there, but not back.
+func TestObeyedPlanStands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		for range rapid.IntRange(1, 5).Draw(t, "cycles") {
 			w.cycle()
 		}
-		waited := map[string]bool{}
+		placed := map[string]cycle.Placement{}
 		for _, x := range w.plan.Placements {
-			waited[x.Pod] = len(x.Awaits) > 0
+			placed[x.Pod] = x
 		}
 		w.c.SetBudgets(w.budgets()) // as of what runs now
 		second := cycle.Decide(w.c)
 		for _, uid := range second.Withdrawn {
-			t.Errorf("the promise of %s is withdrawn", uid)
+			t.Fatalf("the promise of %s is withdrawn; it was %+v", uid, placed[uid])
 		}
 		for _, e := range second.Evictions {
-			t.Errorf("%s is evicted by %s for %s", e.Pod, e.Rule, e.For)
-		}
-		for _, x := range second.Placements {
-			if !x.Kept || waited[x.Pod] && len(x.Awaits) == 0 {
-				t.Errorf("%s is placed on %s %v, awaiting %v", x.Pod, x.Node, x.GPUs, x.Awaits)
+			if x, ours := placed[e.Pod]; ours && len(x.Awaits) > 0 {
+				t.Fatalf("%s was just placed, %+v, and is evicted: %+v", e.Pod, x, e)
 			}
 		}
-		if t.Failed() {
-			t.Fatalf("first plan: %+v\nsecond plan: %+v", w.plan, second)
+		for _, x := range second.Placements {
+			if y, ours := placed[x.Pod]; ours && x.Node != y.Node {
+				t.Fatalf("%s was placed on %s and now on %s", x.Pod, y.Node, x.Node)
+			}
 		}
 	})
 }

@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -44,7 +45,7 @@ func ShownName(key string) string {
 	hash := fnv.New32a()
 	hash.Write([]byte(key))
 	const most = 63 - 1 - 8
-	return fmt.Sprintf("%s-%08x", strings.Trim(text[:min(len(text), most)], "-"), hash.Sum32())
+	return fmt.Sprintf("%s-%08x", cmp.Or(strings.Trim(text[:min(len(text), most)], "-"), "gang"), hash.Sum32())
 }
 
 // shownKey is the key of the derived gang that a PodGroup shows; false for one

@@ -44,6 +44,11 @@ func TestGangOf64TakesVictimsOfThreeQueues(t *testing.T) {
 	} else {
 		seen.withinOneCycle(2 * time.Second)
 	}
+	log, err := f.Logs(stack.ControlPlane)
+	f.must(err)
+	if !strings.Contains(log, "evictions=64") {
+		t.Error("no cycle planned all 64 evictions")
+	}
 	for _, q := range []string{"va", "vb", "vc"} {
 		if n := evicted[q]; n != 21 && n != 22 {
 			t.Errorf("queue %s lost %d of 24 pods, want the same of each queue, 21 or 22", q, n)

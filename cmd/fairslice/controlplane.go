@@ -225,7 +225,8 @@ func (p *controlPlane) server(leader *leadership, controller *queuecontroller.Co
 	server := ext.HTTPServer()
 	routes := mux.NewRouter()
 	routes.Handle("/debug/ledger", p.guarded(leader.DumpHandler())).Methods(http.MethodGet)
-	(&views{ready: leader.Ready, pending: leader.Pending, consolidation: controller.Consolidation, log: log}).add(routes, p.guarded)
+	(&views{ready: leader.Ready, pending: leader.Pending, consolidation: controller.Consolidation, log: log}).
+		add(routes, tokenGuard{client, p.tls.ClientCA != ""}.wrap)
 	routes.PathPrefix("/").Handler(server.Handler)
 	server.Handler = routes
 	if !p.insecureHTTP {
@@ -236,7 +237,7 @@ func (p *controlPlane) server(leader *leadership, controller *queuecontroller.Co
 	return server, nil
 }
 
-// guarded lets only clients in that the verbs let in: dump and views name pods of
+// guarded lets only clients in that the verbs let in: the dump names pods of
 // every namespace.
 func (p *controlPlane) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,12 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/kube"
@@ -192,21 +197,51 @@ func TestLineOfPod(t *testing.T) {
 	}
 }
 
-// TestViewsAreGuarded: where the verbs want a client certificate the views do too.
+// TestViewsAreGuarded: where the verbs want a client certificate the views want
+// one too, or the token of a user who may read them.
 func TestViewsAreGuarded(t *testing.T) {
-	p := controlPlane{}
-	v := &views{ready: func() error { return nil }, log: slog.New(slog.DiscardHandler), consolidation: moves,
-		pending: func(string) (kube.Pending, bool) { return line(), true }}
-	for _, path := range []string{"/queues/team/pending", "/consolidation"} {
-		for ca, want := range map[string]int{"": http.StatusOK, "/etc/fairslice/tls/ca.crt": http.StatusUnauthorized} {
-			p.tls.ClientCA = ca
-			routes := mux.NewRouter()
-			v.add(routes, p.guarded)
-			answer := httptest.NewRecorder()
-			routes.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-			if answer.Code != want {
-				t.Errorf("%s with --client-ca=%s answers %d, want %d", path, ca, answer.Code, want)
-			}
+	client := fake.NewClientset()
+	client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
+		review.Status.Authenticated = review.Spec.Token != "unknown"
+		review.Status.User.Username = review.Spec.Token
+		return true, review, nil
+	})
+	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
+		what := review.Spec.ResourceAttributes
+		review.Status.Allowed = what.Group == "fairslice.io" && what.Verb == "get" && what.Resource == "queues" &&
+			(review.Spec.User == "ann" && what.Subresource == "pending" && what.Name == "team" || review.Spec.User == "admin")
+		return true, review, nil
+	})
+	v := &views{
+		ready: func() error { return nil }, log: slog.New(slog.DiscardHandler), consolidation: moves,
+		pending: func(string) (kube.Pending, bool) { return line(), true },
+	}
+	for _, c := range []struct {
+		certificates bool
+		path, token  string
+		status       int
+		want         string
+	}{
+		{false, "/queues/team/pending", "", http.StatusOK, "train"},
+		{true, "/queues/team/pending", "", http.StatusUnauthorized, "a client certificate signed by --client-ca or a bearer token of a user of the cluster is required"},
+		{true, "/queues/team/pending", "unknown", http.StatusUnauthorized, "the bearer token is not one of a user of the cluster"},
+		{true, "/queues/team/pending", "ann", http.StatusOK, "train"},
+		{true, "/queues/other/pending", "ann", http.StatusForbidden, "user ann may not get queues/pending of group fairslice.io"},
+		{true, "/consolidation", "ann", http.StatusForbidden, "user ann may not get queues/consolidation of group fairslice.io"},
+		{true, "/consolidation", "admin", http.StatusOK, "1h0m0s"},
+	} {
+		routes := mux.NewRouter()
+		v.add(routes, tokenGuard{client, c.certificates}.wrap)
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil)
+		if c.token != "" {
+			request.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		answer := httptest.NewRecorder()
+		routes.ServeHTTP(answer, request)
+		if answer.Code != c.status || !strings.Contains(answer.Body.String(), c.want) {
+			t.Errorf("%s with token %q answers %d %s, want %d with %q", c.path, c.token, answer.Code, answer.Body, c.status, c.want)
 		}
 	}
 }

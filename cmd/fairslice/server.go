@@ -21,13 +21,14 @@ import (
 )
 
 // serverFlags say where the control plane is and who asks.
-type serverFlags struct{ url, name, ca, cert, key string }
+type serverFlags struct{ url, name, ca, cert, key, token string }
 
 func (f *serverFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.url, "server", os.Getenv("FAIRSLICE_SERVER"), "address of the control plane, such as https://127.0.0.1:8443; default $FAIRSLICE_SERVER")
 	cmd.Flags().StringVar(&f.name, "server-name", "fairslice-extender.fairslice-system.svc", "name in the control plane's certificate")
 	cmd.Flags().StringVar(&f.ca, "server-ca", "", "PEM file with the CA of the control plane's certificate; default the machine's")
 	cmd.Flags().StringVar(&f.cert, "client-cert", "", "PEM file with a client certificate that the control plane's --client-ca signed")
+	cmd.Flags().StringVar(&f.token, "token", "", "bearer token of a user of the cluster, in place of a client certificate, as kubectl create token NAME prints")
 	cmd.Flags().StringVar(&f.key, "client-key", "", "PEM file with the key of the client certificate")
 }
 
@@ -51,6 +52,9 @@ func (f *serverFlags) get(ctx context.Context, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(f.url, "/")+path, nil)
 	if err != nil {
 		return err
+	}
+	if f.token != "" {
+		req.Header.Set("Authorization", "Bearer "+f.token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -4,11 +4,13 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fairslice/fairslice/kube"
@@ -78,6 +80,7 @@ func TestPositionInTheWaitingLine(t *testing.T) {
 		t.Errorf("fairslice why last prints\n%s", out)
 	}
 
+	f.readersOfTheLine()
 	order := f.record()
 	f.must(f.Client.CoreV1().Pods(metav1.NamespaceDefault).Delete(f.ctx, "runs", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 	f.eventuallyBound(20*time.Second, "first", 1)
@@ -87,6 +90,43 @@ func TestPositionInTheWaitingLine(t *testing.T) {
 	f.eventually(10*time.Second, func() string {
 		if line, _ := f.waitingLine("team"); strings.Join(line, ", ") != "1 pair, 2 last" {
 			return fmt.Sprintf("the line is %v, want the two others", line)
+		}
+		return ""
+	})
+}
+
+// readersOfTheLine: without a client certificate the token of a user of the cluster
+// does, if the cluster's own rules let that user read the line.
+func (f fixture) readersOfTheLine() {
+	f.t.Helper()
+	config, err := f.ServiceAccountConfig(f.ctx, metav1.NamespaceDefault, "default")
+	f.must(err)
+	ask := func(token string) (string, error) {
+		args := []string{"queues", "team", "--token=" + token}
+		for _, flag := range f.ServerFlags() {
+			if !strings.HasPrefix(flag, "--client-") {
+				args = append(args, flag)
+			}
+		}
+		return f.Fairslice(f.ctx, args...)
+	}
+	if out, err := ask("rubbish"); err == nil || !strings.Contains(out, "the bearer token is not one of a user of the cluster") {
+		f.t.Errorf("an unknown token gets %v, %s", err, out)
+	}
+	if out, err := ask(config.BearerToken); err == nil || !strings.Contains(out, "system:serviceaccount:default:default may not get queues/pending") {
+		f.t.Errorf("a user without rights gets %v, %s", err, out)
+	}
+	bindings := f.Client.RbacV1().ClusterRoleBindings()
+	_, err = bindings.Create(f.ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "line-readers"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "fairslice-pending-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: "default"}},
+	}, metav1.CreateOptions{})
+	f.must(err)
+	f.afterwards(func(ctx context.Context) error { return bindings.Delete(ctx, "line-readers", metav1.DeleteOptions{}) })
+	f.eventually(10*time.Second, func() string {
+		if out, err := ask(config.BearerToken); err != nil || !strings.Contains(out, "default/last") {
+			return fmt.Sprintf("a user who may read the line gets %v, %s", err, out)
 		}
 		return ""
 	})

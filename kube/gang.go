@@ -99,24 +99,23 @@ func (l *Ledger) beginRun(w *workload) {
 	if w.group == nil {
 		return // another run has another key
 	}
-	done, waits := roll{}, false
-	spec := l.build(w)
+	waits, finished := false, w.finished.sum() > 0
 	for _, e := range w.pods {
 		switch e.state {
 		case stateReleased:
-			if e.succeeded() && !e.past {
-				done[leafOf(&spec, e.facts)]++
-			}
+			finished = finished || e.succeeded() && !e.past
 		case stateWaiting:
 			waits = waits || !e.facts.deleting
 		default:
 			return
 		}
 	}
-	for leaf, n := range w.finished {
-		done[leaf] += n
+	if !waits || !finished {
+		return
 	}
-	if !waits || done.sum() == 0 || !reached(spec, done) {
+	spec := l.build(w)
+	h := l.headsOf(w, &spec)
+	if !reached(spec, h.done) {
 		return
 	}
 	w.finished = nil

@@ -20,9 +20,9 @@ import (
 // keeper holds 6 of its 10 GiB by one process, each time that it starts, and ends when
 // it is told to.
 const keeper = `mkfifo /tmp/in
-	sleep 3600 >/tmp/in &
-	probe link </tmp/in >/tmp/held 2>&1 &
-	echo 'a = alloc 6GiB' >/tmp/in
+	exec 3<>/tmp/in
+	probe link <&3 >/tmp/held 2>&1 &
+	echo 'a = alloc 6GiB' >&3
 	env
 	until [ -e /tmp/stop ]; do sleep 0.2; done
 	exit 1`

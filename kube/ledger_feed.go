@@ -88,6 +88,7 @@ func (l *Ledger) flushWorkload(key string) {
 		return
 	}
 	if len(w.pods) == 0 {
+		l.giveUpSeats(w) // of a gang that is gone as a whole nobody is missing
 		if w.fed && l.heldFor(key) {
 			return // its moved pod's successor is expected
 		}

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -32,6 +33,25 @@ type fixture struct {
 	cluster *bed.Cluster
 	mapper  meta.RESTMapper
 	clients map[string]dynamic.Interface
+	// warnings of the API server since a transcript last read them.
+	warnings warnings
+}
+
+// warnings is a rest.WarningHandler that keeps them.
+type warnings struct{ texts []string }
+
+func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.texts = append(w.texts, text)
+}
+
+// take returns them, one a line, and forgets them.
+func (w *warnings) take() string {
+	out := ""
+	for _, text := range w.texts {
+		out += "warning: " + text + "\n"
+	}
+	w.texts = nil
+	return out
 }
 
 func TestMain(m *testing.M) {
@@ -119,6 +139,25 @@ func (f *fixture) waitForPolicies(ctx context.Context) error {
 			return err
 		}
 	}
+	admin, err := f.client(ctx, "admin")
+	if err != nil {
+		return err
+	}
+	if err := f.waitFor(ctx, "policy fairslice-names", func() error {
+		pod := &unstructured.Unstructured{}
+		pod.SetUnstructuredContent(map[string]any{
+			"apiVersion": "v1", "kind": "Pod",
+			"metadata": map[string]any{"name": "probe", "labels": map[string]any{"fairslice.io/no": "such"}},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": "main", "image": "none"}}},
+		})
+		_, err := admin.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("plain").Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && !strings.Contains(f.warnings.take(), "fairslice-names") {
+			return errors.New("a probe drew no warning")
+		}
+		return err
+	}); err != nil {
+		return err
+	}
 	return f.waitFor(ctx, "mutating policies", func() error {
 		pod, err := probe(func(p *corev1.Pod) { p.Labels["fairslice.io/queue"] = "crowded" })
 		if err == nil && (len(pod.Spec.SchedulingGates) == 0 || len(pod.Spec.Containers[0].Resources.Limits) == 0) {
@@ -156,6 +195,7 @@ func (f *fixture) client(ctx context.Context, who string) (dynamic.Interface, er
 	if err != nil {
 		return nil, err
 	}
+	config.WarningHandler = &f.warnings
 	c, err := dynamic.NewForConfig(config)
 	if err == nil {
 		f.clients[who] = c

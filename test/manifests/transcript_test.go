@@ -144,18 +144,19 @@ func (s *transcript) create(c call, t *testing.T, d *datadriven.TestData, dry bo
 	if dry {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
+	server.warnings.take()
 	if _, err := ri.Create(c.ctx, object, options); err != nil {
 		return answer(err, "")
 	}
 	if dry {
-		return "accepted\n"
+		return "accepted\n" + server.warnings.take()
 	}
 	entry := created{resource: gvr, name: object.GetName()}
 	if namespaced {
 		entry.namespace = c.namespace
 	}
 	s.created = append(s.created, entry)
-	return "created\n"
+	return "created\n" + server.warnings.take()
 }
 
 func (s *transcript) cleanUp(t *testing.T) {

@@ -108,8 +108,9 @@ func (p *Pods) send(ctx context.Context, c match.Correction, a attempt, now time
 		p.written.Add(1)
 		p.Log.Info("corrected a GPU assignment to what the kubelet recorded", "namespace", c.Namespace, "pod", c.Pod)
 		a.failures, a.next = 0, now.Add(reread)
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err):
+	case apierrors.IsNotFound(err) || apierrors.IsInvalid(err):
 		// The pod is gone, or its name belongs to another; the informer will say.
+		// A conflict is neither: too many others wrote the pod at once.
 		a.next = now.Add(reread)
 	default:
 		a.failures++

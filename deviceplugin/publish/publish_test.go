@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -149,5 +151,29 @@ func TestPodsCorrectOnce(t *testing.T) {
 	var body struct{ Metadata struct{ UID string } }
 	if err := json.Unmarshal([]byte(bodies[1]), &body); err != nil || body.Metadata.UID != "u1" {
 		t.Errorf("patch %s, error %v", bodies[1], err)
+	}
+}
+
+// TestPodsPause: how soon a correction is sent again, by the API server's answer.
+func TestPodsPause(t *testing.T) {
+	pods := corev1.Resource("pods")
+	for name, tc := range map[string]struct {
+		answer error
+		least  time.Duration
+		most   time.Duration
+	}{
+		"away":              {errors.New("connection refused"), 0, maxPause},
+		"written by others": {apierrors.NewConflict(pods, "a", errors.New("the object has been modified")), 0, maxPause},
+		"pod gone":          {apierrors.NewNotFound(pods, "a"), reread - time.Second, reread},
+		"another pod":       {apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "a", nil), reread - time.Second, reread},
+		"taken":             {nil, reread - time.Second, reread},
+	} {
+		client := fake.NewClientset()
+		client.PrependReactor("patch", "pods", func(k8stesting.Action) (bool, runtime.Object, error) { return true, &corev1.Pod{}, tc.answer })
+		c := match.Correction{PodUID: "u1", Namespace: "ns", Pod: "a", Assignment: v1alpha1.Assignment{PodUID: "u1", Node: "n1"}}
+		p := &Pods{Client: client, Log: slog.New(slog.DiscardHandler), Corrections: func() []match.Correction { return []match.Correction{c} }, tried: map[string]attempt{}}
+		if wait := p.step(t.Context()); wait < tc.least || wait > tc.most {
+			t.Errorf("%s: next look in %v, want %v to %v", name, wait, tc.least, tc.most)
+		}
 	}
 }

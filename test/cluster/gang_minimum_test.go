@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/test/stack"
@@ -133,10 +134,7 @@ func TestElasticGangGrowsAndShrinks(t *testing.T) {
 // scale changes how many pods a ReplicaSet keeps.
 func (f fixture) scale(set string, n int) {
 	f.t.Helper()
-	sets := f.Client.AppsV1().ReplicaSets(metav1.NamespaceDefault)
-	s, err := sets.GetScale(f.ctx, set, metav1.GetOptions{})
-	f.must(err)
-	s.Spec.Replicas = int32(n)
-	_, err = sets.UpdateScale(f.ctx, set, s, metav1.UpdateOptions{})
+	_, err := f.Client.AppsV1().ReplicaSets(metav1.NamespaceDefault).Patch(f.ctx, set, types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n), metav1.PatchOptions{})
 	f.must(err)
 }

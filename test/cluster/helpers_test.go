@@ -31,7 +31,9 @@ type fixture struct {
 // use gives the test a queue "team" without limits and the nodes.
 func use(t *testing.T, nodes ...stack.GPUNode) fixture {
 	t.Helper()
-	f := fixture{Stack: shared, t: t, ctx: t.Context()}
+	t.Parallel()
+	f := fixture{Stack: <-idle, t: t, ctx: t.Context()}
+	t.Cleanup(func() { idle <- f.Stack })
 	t.Cleanup(f.empty)
 	f.must(f.AddGPUNodes(f.ctx, nodes...))
 	f.queue("team", map[string]any{})

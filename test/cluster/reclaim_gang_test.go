@@ -21,10 +21,11 @@ func TestGangOf64TakesVictimsOfThreeQueues(t *testing.T) {
 		nodes = append(nodes, stack.A100(fmt.Sprintf("n%d", i), 8))
 	}
 	f := use(t, nodes...)
+	const grace = 10 * time.Second
 	f.queue("large", map[string]any{"quota": gpus(64)})
 	for _, q := range []string{"va", "vb", "vc"} {
 		f.queue(q, map[string]any{})
-		f.replicas(q, 24, stack.Queue(q), stack.Whole(1), goneAfter(3*time.Second))
+		f.replicas(q, 24, stack.Queue(q), stack.Whole(1), goneAfter(grace))
 	}
 	f.eventuallyRun(60*time.Second, map[string]int{"va-": 24, "vb-": 24, "vc-": 24})
 	seen := f.evictions()
@@ -42,7 +43,7 @@ func TestGangOf64TakesVictimsOfThreeQueues(t *testing.T) {
 	if len(seen.all()) != 64 {
 		t.Errorf("evicted %v, want 64 pods in all", evicted)
 	} else {
-		seen.withinOneCycle(2 * time.Second)
+		seen.withinOneCycle(grace) // the last is asked before the first is gone
 	}
 	log, err := f.Logs(stack.ControlPlane)
 	f.must(err)

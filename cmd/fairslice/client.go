@@ -25,13 +25,13 @@ type reader struct {
 	namespace string
 }
 
-// readerFlags are --kubeconfig, --context and --namespace as in kubectl.
+// readerFlags are --kubeconfig and --context as in kubectl, and --namespace where it
+// is about one pod.
 type readerFlags struct{ kubeconfig, context, namespace string }
 
 func (f *readerFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig file; default $KUBECONFIG, then ~/.kube/config")
 	cmd.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig to use")
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod; default that of the context")
 }
 
 func (f *readerFlags) reader() (*reader, error) {

@@ -107,19 +107,37 @@ status: {conditions: [{type: PodScheduled, status: "False", message: "queue team
 	planned := fromYAML[corev1.Pod](t, `
 metadata: {name: p, namespace: ns}
 status: {nominatedNodeName: n1}`)
+	unnamed := fromYAML[corev1.Pod](t, `
+metadata: {name: p, namespace: ns}
+status: {conditions: [{type: PodScheduled, status: "False", message: "queue default: limit of 6 GPUs reached"}]}`)
 	for _, tc := range []struct {
 		pod  corev1.Pod
 		want string
 	}{
+		{unnamed, "pod ns/p waits: queue default: limit of 6 GPUs reached\n"},
 		{running, "pod ns/p is on node n1; container main holds 50% (20480 MiB) of GPU-a\n"},
 		{waiting, "pod ns/p waits in queue team: queue team: limit of 6 GPUs reached\n"},
 		{planned, "pod ns/p has its place on node n1 and is about to be bound\n"},
-		{fromYAML[corev1.Pod](t, `{metadata: {name: p, namespace: ns}}`), "pod ns/p waits in no queue and has not been looked at yet\n"},
+		{fromYAML[corev1.Pod](t, `{metadata: {name: p, namespace: ns}}`), "pod ns/p waits and has not been looked at yet\n"},
 		{fromYAML[corev1.Pod](t, `{metadata: {name: p, namespace: ns}, status: {phase: Failed}}`), "pod ns/p has ended: Failed\n"},
 	} {
 		var got strings.Builder
 		if err := writeWhy(&got, &tc.pod, ""); err != nil || got.String() != tc.want {
 			t.Errorf("got  %swant %s", got.String(), tc.want)
+		}
+	}
+}
+
+// TestNamespaceIsForOnePod: what shows the whole cluster takes none, and ignores
+// none either.
+func TestNamespaceIsForOnePod(t *testing.T) {
+	for name, want := range map[string]bool{"why": true, "queues": false, "top": false} {
+		cmd, _, err := newRootCommand().Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := cmd.Flags().Lookup("namespace") != nil; has != want {
+			t.Errorf("%s has the flag --namespace: %t, want %t", name, has, want)
 		}
 	}
 }

@@ -48,6 +48,7 @@ With --server also where in its queue's waiting line it is.`,
 		},
 	}
 	flags.add(cmd)
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of the pod; default that of the context")
 	server.add(cmd)
 	return cmd
 }
@@ -84,24 +85,25 @@ func whereabouts(p *corev1.Pod) string {
 	case p.Spec.NodeName != "":
 		return fmt.Sprintf("is on node %s%s", p.Spec.NodeName, holds(p))
 	}
-	queue := "in no queue"
+	// Without the label its queue is that of its owners, its namespace or the default.
+	waits := "waits"
 	if name := p.Labels[v1alpha1.LabelQueue]; name != "" {
-		queue = "in queue " + name
+		waits = "waits in queue " + name
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1alpha1.PodConditionWaiting && c.Status == corev1.ConditionTrue {
-			return fmt.Sprintf("waits %s: %s", queue, c.Message)
+			return waits + ": " + c.Message
 		}
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
-			return fmt.Sprintf("waits %s: %s", queue, c.Message)
+			return waits + ": " + c.Message
 		}
 	}
 	if p.Status.NominatedNodeName != "" {
 		return fmt.Sprintf("has its place on node %s and is about to be bound", p.Status.NominatedNodeName)
 	}
-	return fmt.Sprintf("waits %s and has not been looked at yet", queue)
+	return waits + " and has not been looked at yet"
 }
 
 func holds(p *corev1.Pod) string {

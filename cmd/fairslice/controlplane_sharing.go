@@ -20,9 +20,9 @@ func (p *controlPlane) sharingFlags(cmd *cobra.Command) {
 	f.DurationVar(&c.UsageWindow, "usage-window", c.UsageWindow, "how far back past usage counts at all")
 	f.Int64Var(&c.Settings.UsageFactor, "usage-factor", c.Settings.UsageFactor, "how strongly past usage counts (k), in thousandths")
 	f.IntVar(&c.EvictionsPerMinute, "evictions-per-minute", c.EvictionsPerMinute, "most pods evicted a minute for others; 0 is any number")
-	f.IntVar(&c.QueueEvictionsPerMinute, "queue-evictions-per-minute", c.QueueEvictionsPerMinute, "most pods of one queue evicted a minute for others; 0 is any number")
-	f.DurationVar(&c.PreemptionDelay, "preemption-delay", c.PreemptionDelay, "how long a workload waits for free room before others are evicted for it, unless its PodGroup sets preemptionDelay")
-	f.DurationVar(&c.EvictionBackoff, "eviction-backoff", c.EvictionBackoff, "how long a workload that was evicted is not evicted again, doubled each time up to 16-fold; 0 is not at all")
+	f.IntVar(&c.QueueEvictionsPerMinute, "queue-evictions-per-minute", c.QueueEvictionsPerMinute, "most pods of one queue evicted a minute for others, unless the queue or one above sets evictionsPerMinute; 0 is any number")
+	f.DurationVar(&c.PreemptionDelay, "preemption-delay", c.PreemptionDelay, "how long a workload waits for free room before others are evicted for it, unless its PodGroup or queue sets preemptionDelay")
+	f.DurationVar(&c.EvictionBackoff, "eviction-backoff", c.EvictionBackoff, "how long a workload that was evicted is not evicted again, unless its queue sets evictionBackoff; doubled each time up to 16-fold; 0 is not at all")
 	f.DurationVar((*time.Duration)(&c.Settings.PreemptMinRuntime), "preempt-min-runtime", 0, "how long a workload runs before others of its queue may preempt it, where no queue sets preemptMinRuntime")
 	f.DurationVar((*time.Duration)(&c.Settings.ReclaimMinRuntime), "reclaim-min-runtime", 0, "how long a workload runs before its room may be reclaimed, where no queue sets reclaimMinRuntime")
 }

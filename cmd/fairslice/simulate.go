@@ -42,7 +42,7 @@ type simulateOptions struct {
 func newSimulateCommand() *cobra.Command {
 	o := &simulateOptions{}
 	cmd := &cobra.Command{
-		Use:   "simulate -f FILE | simulate --trace NODES.csv PODS.csv",
+		Use:   "simulate -f FILE | simulate --trace NODES.csv TASKS.csv",
 		Short: "Run a scenario, or a trace of a production cluster, through the real decisions",
 		Long: `simulate shows what Fairslice would do, without a cluster.
 

@@ -143,7 +143,7 @@ func (f fixture) settle(fresh, all []tenant) (shares map[string]int) {
 	for _, q := range all {
 		want[q.name+"-"] = shares[q.name]
 	}
-	f.eventuallyRun(5*time.Minute, want)
+	f.eventuallyRun(10*time.Minute, want)
 	f.cycles(10)
 	f.eventuallyRun(30*time.Second, want)
 	return shares

@@ -6,7 +6,9 @@ package grouping
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,17 +147,13 @@ func drain[T comparable](queue workqueue.TypedDelayingInterface[T], work func(T)
 func (r *Resolver) Observe(pod *corev1.Pod) {
 	uid := string(pod.UID)
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	s := r.pods[uid]
 	if s != nil && sameMetadata(s.pod, pod) {
 		s.pod = pod
-		r.mu.Unlock()
 		return
 	}
-	r.mu.Unlock()
-	concerns := r.options.Ledger.Concerns(pod)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s = r.pods[uid]; s == nil {
+	if s == nil {
 		name := pod.Namespace + "/" + pod.Name
 		if before, ok := r.names[name]; ok && before != uid {
 			r.forget(before)
@@ -164,7 +162,8 @@ func (r *Resolver) Observe(pod *corev1.Pod) {
 		r.pods[uid], r.names[name] = s, uid
 		put(r.namespaces, pod.Namespace, uid)
 	}
-	s.pod, s.concerns = pod, concerns
+	// Asked under the lock: a namespace that changes from now on finds the pod.
+	s.pod, s.concerns = pod, r.options.Ledger.Concerns(pod)
 	r.look(uid)
 	r.wake(uid)
 }
@@ -198,19 +197,23 @@ func (r *Resolver) forget(uid string) {
 // Reconsider looks at the pods of a namespace again.
 func (r *Resolver) Reconsider(namespace string) {
 	r.mu.Lock()
-	pods := map[string]*corev1.Pod{}
-	for uid := range r.namespaces[namespace] {
-		pods[uid] = r.pods[uid].pod
-	}
+	pods := slices.Collect(maps.Keys(r.namespaces[namespace]))
 	r.mu.Unlock()
-	for uid, pod := range pods {
-		concerns := r.options.Ledger.Concerns(pod)
-		r.mu.Lock()
-		if s := r.pods[uid]; s != nil && s.concerns != concerns {
-			s.concerns = concerns
-			r.look(uid)
-		}
-		r.mu.Unlock()
+	for _, uid := range pods {
+		r.reconsider(uid)
+	}
+}
+
+func (r *Resolver) reconsider(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.pods[uid]
+	if s == nil {
+		return
+	}
+	if concerns := r.options.Ledger.Concerns(s.pod); concerns != s.concerns {
+		s.concerns = concerns
+		r.look(uid)
 	}
 }
 

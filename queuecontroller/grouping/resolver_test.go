@@ -36,6 +36,7 @@ type books struct {
 	said     map[string]string // by UID, as show writes it; missing is nothing
 	last     map[string]*kube.Membership
 	ignored  map[string]bool // namespaces that concern nobody
+	asked    func()          // called when somebody asks whether a pod concerns anybody
 	synced   bool
 	sharedBy map[*kube.Group]int
 }
@@ -53,8 +54,12 @@ func (b *books) SetMembership(uid string, m *kube.Membership) {
 
 func (b *books) Concerns(pod *corev1.Pod) bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.ignored[pod.Namespace]
+	concerns, asked := !b.ignored[pod.Namespace], b.asked
+	b.mu.Unlock()
+	if asked != nil {
+		asked()
+	}
+	return concerns
 }
 
 func (b *books) Synced(source string) {
@@ -374,6 +379,32 @@ func TestPodsThatConcernNobodyAreLeftAlone(t *testing.T) {
 	r.books.mu.Unlock()
 	r.Reconsider("team")
 	r.eventually(uid, "GroupUnknown")
+}
+
+// TestANamespaceGetsAQueueWhileItsPodIsObserved: the pod is not forgotten between
+// the question whether it concerns anybody and its entry.
+func TestANamespaceGetsAQueueWhileItsPodIsObserved(t *testing.T) {
+	r := newRig(t, time.Minute)
+	r.ignored["team"] = true
+	reconsidered := make(chan struct{})
+	var once sync.Once
+	r.asked = func() {
+		once.Do(func() {
+			r.books.mu.Lock()
+			delete(r.ignored, "team")
+			r.books.mu.Unlock()
+			go func() { defer close(reconsidered); r.Reconsider("team") }()
+			select {
+			case <-reconsidered:
+			case <-time.After(100 * time.Millisecond): // it waits for the pod to be entered
+			}
+		})
+	}
+	uid := r.observe("a", "JobSet", "train", "js", ofTrain)
+	<-reconsidered
+	if got := r.of(uid); !strings.HasPrefix(got, "GroupUnknown") {
+		t.Errorf("the ledger is told %q, must be told to hold the pod", got)
+	}
 }
 
 func TestAnotherPodOfTheSameName(t *testing.T) {

@@ -74,7 +74,7 @@ func (in *input) replicatedJob(j field, name string) (subGroups []v1alpha1.SubGr
 	replicas := j.get("replicas").count(1)
 	spec := j.get("template").get("spec")
 	pods := spec.get("parallelism").count(1)
-	pods = min(pods, spec.get("completions").count(pods))
+	pods = min(pods, spec.get("completions").capped(pods))
 	annotations := j.get("template").annotations()
 	from := fixed(annotations)
 	least := pods

@@ -93,10 +93,10 @@ func statefulSet(in *input) kube.Membership {
 func job(in *input) kube.Membership {
 	m := in.alone()
 	parallel := in.at("spec.parallelism")
-	if n := in.minMember(); n > parallel.count(1) {
+	if n := in.minMember(); n > parallel.capped(1) {
 		parallel.wrong("at least the min-member, which is " + shown(n))
 	}
-	m.NotRecreated = in.at("spec.backoffLimit").count(6) == 0 && !in.ignoresDisruption()
+	m.NotRecreated = in.at("spec.backoffLimit").capped(6) == 0 && !in.ignoresDisruption()
 	return m
 }
 

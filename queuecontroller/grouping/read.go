@@ -118,6 +118,15 @@ func (f field) count(otherwise int) int {
 	return int(n)
 }
 
+// capped is a count of which no more than maxMembers matters: some are the largest
+// number there is, where the API server fills in "any number".
+func (f field) capped(otherwise int) int {
+	if n, ok := f.value.(int64); ok && n > maxMembers {
+		return maxMembers
+	}
+	return f.count(otherwise)
+}
+
 func (f field) text() string {
 	switch v := f.value.(type) {
 	case nil:

@@ -96,7 +96,8 @@ func job(in *input) kube.Membership {
 	if n := in.minMember(); n > parallel.capped(1) {
 		parallel.wrong("at least the min-member, which is " + shown(n))
 	}
-	m.NotRecreated = in.at("spec.backoffLimit").capped(6) == 0 && !in.ignoresDisruption()
+	once := in.at("spec.backoffLimit").capped(6) == 0 || in.at("spec.backoffLimitPerIndex").capped(1) == 0
+	m.NotRecreated = once && !in.ignoresDisruption()
 	return m
 }
 

@@ -4,6 +4,8 @@
 package grouping
 
 import (
+	"cmp"
+
 	"github.com/fairslice/fairslice/api/v1alpha1"
 	"github.com/fairslice/fairslice/kube"
 )
@@ -47,10 +49,12 @@ func rayCluster(in *input) kube.Membership {
 	return m
 }
 
-// rayWorkers is how many pods of a worker group must start with the cluster.
+// rayWorkers is how many pods of a worker group must start with the cluster. Of
+// replicas, which the API server sets to 0 where nobody does, KubeRay makes at least
+// minReplicas and at most maxReplicas.
 func (in *input) rayWorkers(w field) int {
 	least := w.get("minReplicas").count(0)
-	replicas := w.get("replicas").count(least)
+	replicas := cmp.Or(w.get("replicas").count(0), least)
 	switch {
 	case w.get("suspend").flag():
 		return 0
@@ -59,6 +63,7 @@ func (in *input) rayWorkers(w field) int {
 	case least == 0:
 		least = replicas
 	}
+	least = min(least, w.get("maxReplicas").capped(least))
 	return least * w.get("numOfHosts").count(1)
 }
 

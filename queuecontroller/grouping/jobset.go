@@ -84,7 +84,7 @@ func (in *input) replicatedJob(j field, name string) (subGroups []v1alpha1.SubGr
 		}
 	}
 	topology := in.constraint(from, topologyKeys, in.upper(v1alpha1.AnnotationTopology))
-	if least == pods && (topology == nil || replicas == 1) {
+	if replicas == 0 || least == pods && (topology == nil || replicas == 1) {
 		return []v1alpha1.SubGroup{{Name: name, MinMember: new(int32(replicas * pods)), Topology: topology}}, true
 	}
 	subGroups = append(subGroups, v1alpha1.SubGroup{Name: name})

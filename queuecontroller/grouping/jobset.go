@@ -77,7 +77,7 @@ func (in *input) replicatedJob(j field, name string) (subGroups []v1alpha1.SubGr
 	pods = min(pods, spec.get("completions").capped(pods))
 	annotations := j.get("template").annotations()
 	from := fixed(annotations)
-	least := pods
+	all, least := j.get("replicas").times(pods), pods
 	if text := from(v1alpha1.AnnotationMinMember); text != "" {
 		if least = in.parseCount(v1alpha1.AnnotationMinMember, text, 1); least > pods {
 			in.failf("annotation %s of %s is %d, must be at most the %d pods of one of its Jobs", v1alpha1.AnnotationMinMember, j.path, least, pods)
@@ -85,7 +85,7 @@ func (in *input) replicatedJob(j field, name string) (subGroups []v1alpha1.SubGr
 	}
 	topology := in.constraint(from, topologyKeys, in.upper(v1alpha1.AnnotationTopology))
 	if replicas == 0 || least == pods && (topology == nil || replicas == 1) {
-		return []v1alpha1.SubGroup{{Name: name, MinMember: new(int32(replicas * pods)), Topology: topology}}, true
+		return []v1alpha1.SubGroup{{Name: name, MinMember: new(int32(all)), Topology: topology}}, true
 	}
 	subGroups = append(subGroups, v1alpha1.SubGroup{Name: name})
 	for i := range replicas {

@@ -64,7 +64,7 @@ func (in *input) rayWorkers(w field) int {
 		least = replicas
 	}
 	least = min(least, w.get("maxReplicas").capped(least))
-	return least * w.get("numOfHosts").count(1)
+	return w.get("numOfHosts").times(least)
 }
 
 // fixed looks keys up in the annotations of a template alone.

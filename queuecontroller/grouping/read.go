@@ -127,6 +127,16 @@ func (f field) capped(otherwise int) int {
 	return f.count(otherwise)
 }
 
+// times is how many pods a number of parts with so many pods each are.
+func (f field) times(pods int) int {
+	n := f.count(1)
+	if n*pods > maxMembers {
+		f.wrong(fmt.Sprintf("at most %d, so that there are no more than %d pods", maxMembers/pods, maxMembers))
+		return maxMembers
+	}
+	return n * pods
+}
+
 func (f field) text() string {
 	switch v := f.value.(type) {
 	case nil:

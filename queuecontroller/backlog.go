@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // backlogLinger keeps a queue listed for a while after its last pod was
@@ -40,7 +41,11 @@ func newBacklogWriter(o *Options) *backlogWriter {
 func (b *backlogWriter) write(ctx context.Context, queues []string) {
 	now := b.options.Clock()
 	for _, q := range queues {
-		b.lastSeen[q] = now
+		// An annotation may name a queue by anything, and one key that is none
+		// would keep all others from being written.
+		if len(validation.IsConfigMapKey(q)) == 0 {
+			b.lastSeen[q] = now
+		}
 	}
 	maps.DeleteFunc(b.lastSeen, func(_ string, seen time.Time) bool { return now.Sub(seen) > backlogLinger })
 	if now.Before(b.retryAt) {

@@ -289,6 +289,22 @@ func TestBacklogIsListed(t *testing.T) {
 	}
 }
 
+// TestBacklogWithoutNamesThatAreNoKeys: a queue that can have no pods that are
+// gated does not keep the others from being listed.
+func TestBacklogWithoutNamesThatAreNoKeys(t *testing.T) {
+	s := newStand(t, nil)
+	s.refuse = func(write string) error {
+		if strings.Contains(write, "no key!") {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "fairslice-backlog", nil)
+		}
+		return nil
+	}
+	s.control.backlog.write(t.Context(), []string{"no key!", "q"})
+	if len(s.written("patch configmaps", `"q"`)) != 1 {
+		t.Error("the queue is not listed")
+	}
+}
+
 // TestBacklogRetries: refused writes are tried again with growing delays.
 func TestBacklogRetries(t *testing.T) {
 	s := newStand(t, nil)

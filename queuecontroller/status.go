@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -54,7 +55,9 @@ func newStatusWriter(o *Options, events *teller, m *metrics) *statusWriter {
 func (s *statusWriter) write(ctx context.Context, queues []kube.QueueView, groups []kube.GroupView) {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, statusParallel)
+	differ := map[types.UID]bool{}
 	send := func(id types.UID, write func() error) {
+		differ[id] = true
 		if s.standsBack(id) {
 			return
 		}
@@ -87,6 +90,15 @@ func (s *statusWriter) write(ctx context.Context, queues []kube.QueueView, group
 		}
 	}
 	wait.Wait()
+	s.giveUp(differ)
+}
+
+// giveUp forgets the failures of all but the given objects: others are as they
+// should be, or gone.
+func (s *statusWriter) giveUp(differ map[types.UID]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.retry, func(id types.UID, _ retry) bool { return !differ[id] })
 }
 
 // behind is true while a failed write has to be tried again.

@@ -217,6 +217,28 @@ func TestNominatedBeforeUngated(t *testing.T) {
 	}
 }
 
+// TestGateStaysWhenThePromiseGoes while the node is being named.
+func TestGateStaysWhenThePromiseGoes(t *testing.T) {
+	s := newStand(t, nil)
+	s.node("n1", 1)
+	s.queue("q", 1)
+	s.pod("a", "q", 1)
+	s.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() == "status" {
+			s.ledger.RemoveNode("n1")
+			s.ledger.Decide()
+		}
+		return false, nil, nil
+	})
+	s.ledger.Decide()
+	if err := s.control.start(t.Context(), "uid-a"); err != nil {
+		t.Error(err)
+	}
+	if s.count("patch pods/status a") != 1 || s.count("schedulingGates") != 0 {
+		t.Errorf("written %q, want the nomination alone", s.written())
+	}
+}
+
 // TestFailedWriteHoldsNobodyUp: one pod's write is refused again and again,
 // others start meanwhile, and it starts once the writes pass (CASES R103).
 func TestFailedWriteHoldsNobodyUp(t *testing.T) {

@@ -47,6 +47,11 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 		c.sent.note(uid, s.Node, c.options.Clock())
 		return nil
 	}
+	// The promise may have gone while the node was named; one that was made
+	// since has its own start.
+	if now, ok := c.ledger.StartOf(uid); !ok || now.Node != s.Node {
+		return nil
+	}
 	gate := object{"$patch": "delete", "name": v1alpha1.GateQueue}
 	patch := object{"metadata": object{"uid": uid}, "spec": object{"schedulingGates": []object{gate}}}
 	if err := patchPod(ctx, c.options.Client, s.Pod, patch); err != nil {

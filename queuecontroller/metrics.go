@@ -81,7 +81,21 @@ func (m *metrics) account(queues []kube.QueueView, waiting []kube.WaitView, prom
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forget(queues)
 	m.queues, m.waiting, m.promises, m.config = queues, counts, promises, config
+}
+
+// forget drops what is kept of queues that are gone.
+func (m *metrics) forget(queues []kube.QueueView) {
+	exists := make(map[string]bool, len(queues))
+	for _, q := range queues {
+		exists[q.Object.Name] = true
+	}
+	for _, q := range m.queues {
+		if !exists[q.Object.Name] {
+			m.waited.DeleteLabelValues(q.Object.Name)
+		}
+	}
 }
 
 var (

@@ -84,7 +84,9 @@ func (l *Ledger) show(w *workload, v *GroupView) bool {
 		return false
 	}
 	namespace, _, _ := strings.Cut(g.Key, "/")
-	v.Object = l.shown[g.Key]
+	if v.Object = l.shown[g.Key]; v.Object == nil && w.leaves() {
+		return false // with its owner, and what is made for that now would be deleted again
+	}
 	v.Derived = &DerivedGang{Namespace: namespace, Name: ShownName(g.Key), Key: g.Key, Owner: g.Owner, Spec: *g.Spec.DeepCopy()}
 	spec := &v.Derived.Spec
 	if len(spec.SubGroups) > 0 {
@@ -92,6 +94,16 @@ func (l *Ledger) show(w *workload, v *GroupView) bool {
 	}
 	if _, exists := l.priorities[g.DefaultClass]; exists && spec.PriorityClassName == "" {
 		spec.PriorityClassName = g.DefaultClass
+	}
+	return true
+}
+
+// leaves is true if every pod of the workload is on its way out.
+func (w *workload) leaves() bool {
+	for _, e := range w.pods {
+		if !e.facts.deleting {
+			return false
+		}
 	}
 	return true
 }

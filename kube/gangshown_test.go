@@ -79,6 +79,40 @@ func TestDerivedGangIsShownWhileItHasPods(t *testing.T) {
 	}
 }
 
+// TestNoPodGroupIsMadeForAGangThatLeaves: its owner is gone, so that Kubernetes
+// would delete every one that is made.
+func TestNoPodGroupIsMadeForAGangThatLeaves(t *testing.T) {
+	p := newPlayer()
+	member := &Membership{Group: &Group{Key: "default/job/j@j", Spec: v1alpha1.PodGroupSpec{MinMember: new(int32(2))}}}
+	for _, name := range []string{"a", "b"} {
+		p.ledger.SetMembership(name, member)
+		p.ledger.SetPod(podOf(name, args{"queue": "q", "gpu": "1", "node": "n1", "phase": "Running"}, p.time))
+	}
+	v := onlyGroup(t, p.ledger)
+	made := &v1alpha1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: v.Derived.Name, Annotations: map[string]string{v1alpha1.AnnotationGang: v.Derived.Key}},
+		Spec:       v.Derived.Spec,
+	}
+	p.ledger.SetPodGroup(made)
+	leave := func(name string) {
+		p.ledger.SetPod(podOf(name, args{"queue": "q", "gpu": "1", "node": "n1", "phase": "Running", "deleting": ""}, p.time))
+	}
+	leave("a")
+	p.ledger.RemovePodGroup("default", made.Name)
+	if v := onlyGroup(t, p.ledger); v.Derived == nil {
+		t.Error("a gang with a member that stays is not shown")
+	}
+	p.ledger.SetPodGroup(made)
+	leave("b")
+	if v := onlyGroup(t, p.ledger); v.Object != made {
+		t.Error("a gang that leaves is not shown though it has a PodGroup")
+	}
+	p.ledger.RemovePodGroup("default", made.Name)
+	if views := p.ledger.Groups(); len(views) != 0 {
+		t.Errorf("a gang that leaves is to be shown by a new PodGroup: %+v", views)
+	}
+}
+
 // TestCopyOfAShownPodGroupIsAnOrdinaryOne: who copies one to start with means
 // it.
 func TestCopyOfAShownPodGroupIsAnOrdinaryOne(t *testing.T) {

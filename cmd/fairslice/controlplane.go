@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -169,6 +171,10 @@ func (p *controlPlane) check() error {
 		return errors.New("--insecure-http and --tls-cert, --tls-key or --client-ca exclude each other")
 	case !p.insecureHTTP && (p.tls.Cert == "" || p.tls.Key == ""):
 		return errors.New("--tls-cert and --tls-key must both be set; plain HTTP needs --insecure-http")
+	case len(validation.IsQualifiedName(p.config.QueueLabel)) > 0:
+		return fmt.Errorf("--queue-label is %q; it must be the name of a label, such as %s", p.config.QueueLabel, v1alpha1.LabelQueue)
+	case !strings.Contains(p.config.MIGResourcePrefix, "/"):
+		return fmt.Errorf("--mig-resource-prefix is %q; it must be a domain, a slash and the beginning of a name, such as nvidia.com/mig-", p.config.MIGResourcePrefix)
 	case p.election.lease < time.Second:
 		return errors.New("--lease-duration must be 1s or more")
 	case p.barrier <= 0:

@@ -97,7 +97,7 @@ func (e election) run(ctx context.Context, client kubernetes.Interface, leader *
 	}
 	identity := host + "_" + uuid.NewString()
 	leader.margin = e.lease / 3
-	result := make(chan error, 1)
+	begun, result := make(chan struct{}), make(chan error, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: e.namespace, Name: leaseName},
@@ -111,6 +111,7 @@ func (e election) run(ctx context.Context, client kubernetes.Interface, leader *
 		Name:            leaseName,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
+				close(begun)
 				log.Info("this replica leads", "identity", identity)
 				leader.Adopt()
 				leader.leading.Store(true)
@@ -129,13 +130,19 @@ func (e election) run(ctx context.Context, client kubernetes.Interface, leader *
 	}
 	leader.elector.Store(elector)
 	elector.Run(ctx)
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was told to end, which is no failure
+	var ended error // nil if it was told to end, which is no failure
+	if ctx.Err() == nil {
+		ended = errors.New("the lease was lost")
+	}
+	select {
+	case <-begun:
+	default:
+		return ended // there is no work that has to end
 	}
 	select {
 	case err := <-result:
-		return errors.Join(err, errors.New("the lease was lost"))
+		return errors.Join(err, ended)
 	case <-time.After(5 * time.Second):
-		return errors.New("the lease was lost")
+		return ended
 	}
 }

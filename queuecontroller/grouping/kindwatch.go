@@ -78,9 +78,15 @@ func (k *kindWatch) get(namespace, name string) *unstructured.Unstructured {
 func (r *Resolver) open(ctx context.Context, kind schema.GroupKind) {
 	r.mu.Lock()
 	k := r.kinds[kind]
-	version := k.version
+	wanted := k != nil && len(k.waiting) > 0
+	if !wanted {
+		r.forgetKind(kind)
+	}
 	r.mu.Unlock()
-	mapping, err := r.mapping(kind, version)
+	if !wanted {
+		return
+	}
+	mapping, err := r.mapping(kind, k.version)
 	if err == nil {
 		_, err = r.options.Metadata.Resource(mapping.Resource).List(ctx, metav1.ListOptions{Limit: 1})
 	}
@@ -99,6 +105,13 @@ func (r *Resolver) open(ctx context.Context, kind schema.GroupKind) {
 			r.opened(k, informer.GetStore(), mapping.Scope.Name() == meta.RESTScopeNameNamespace)
 		}
 	}()
+}
+
+// forgetKind forgets a kind that cannot be read and of which no pod has an owner
+// any more: users may write any kind into their pods.
+func (r *Resolver) forgetKind(kind schema.GroupKind) {
+	delete(r.kinds, kind)
+	r.metrics.errors.DeleteLabelValues(kind.String())
 }
 
 // mapping finds a kind in the version asked for, else in the preferred one, and

@@ -334,6 +334,25 @@ spec: {parallelism: 2}
 	r.eventually(r.observe("a", "Job", "train-w-0", "j", nil), "team/job/train-w-0@j", `"minMember":2`)
 }
 
+// TestAKindThatNoPodHasIsForgotten: whoever writes another kind into every pod does
+// not make us ask for all of them for ever.
+func TestAKindThatNoPodHasIsForgotten(t *testing.T) {
+	r := newRig(t, time.Millisecond)
+	widget := schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Widget"}
+	r.metadata.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "example.org", Resource: "widgets"}, "", nil)
+	})
+	uid := r.observe("a", "Widget", "w", "w", nil)
+	for end := time.Now().Add(5 * time.Second); r.values()["kinds refused"] == 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.open(t.Context(), widget.GroupKind())
+	r.want("while a pod has it", map[string]float64{"kinds refused": 1, "errors_total Widget.example.org": 2})
+	r.Forget(uid)
+	r.open(t.Context(), widget.GroupKind())
+	r.want("after the pod is gone", map[string]float64{"kinds refused": 0, "errors_total Widget.example.org": 0})
+}
+
 func TestAKindThatIsInstalledAMomentLater(t *testing.T) {
 	r := newRig(t, time.Minute)
 	gone := schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -45,6 +46,21 @@ func groupStatus(g kube.GroupView) v1alpha1.PodGroupStatus {
 		meta.FindStatusCondition(out.Conditions, v1alpha1.ConditionDegraded).LastTransitionTime = degraded.LastTransitionTime
 	}
 	return out
+}
+
+// onlyReworded is true if two statuses differ in their sentences alone.
+func onlyReworded(before, after v1alpha1.PodGroupStatus) bool {
+	after = *after.DeepCopy()
+	if before.Message != "" && after.Message != "" {
+		after.Message = before.Message
+	}
+	for i := range after.Conditions {
+		c := &after.Conditions[i]
+		if old := meta.FindStatusCondition(before.Conditions, c.Type); old != nil && old.Reason == c.Reason {
+			c.Message = old.Message
+		}
+	}
+	return equality.Semantic.DeepEqual(before, after)
 }
 
 // scheduledCondition says whether the minimum is bound, and why not.

@@ -40,6 +40,9 @@ type statusWriter struct {
 	// for one that is to be made, by the key of its gang.
 	mu    sync.Mutex
 	retry map[types.UID]retry
+	// worded is when the status of a gang was last written, by the UID of its
+	// PodGroup.
+	worded map[types.UID]time.Time
 }
 
 type retry struct {
@@ -72,6 +75,7 @@ func (s *statusWriter) write(ctx context.Context, queues []kube.QueueView, group
 			send(q.Object.GetUID(), func() error { return s.patch(ctx, v1alpha1.QueueResource, q.Object, status) })
 		}
 	}
+	worded := make(map[types.UID]time.Time, len(groups))
 	for _, g := range groups {
 		if s.gangs.differs(g) {
 			send(types.UID("gang/"+g.Derived.Key), func() error { return s.gangs.write(ctx, g) })
@@ -79,8 +83,11 @@ func (s *statusWriter) write(ctx context.Context, queues []kube.QueueView, group
 		if g.Object == nil || g.Derived != nil && g.Derived.Gone {
 			continue
 		}
-		if status := groupStatus(g); !equality.Semantic.DeepEqual(status, g.Object.Status) {
-			send(g.Object.GetUID(), func() error {
+		uid := g.Object.GetUID()
+		worded[uid] = s.worded[uid]
+		if status := groupStatus(g); s.groupDiffers(g.Object, status) {
+			worded[uid] = s.options.Clock()
+			send(uid, func() error {
 				err := s.patch(ctx, v1alpha1.PodGroupResource, g.Object, status)
 				if err == nil {
 					s.events.gang(g.Object, status)
@@ -91,6 +98,16 @@ func (s *statusWriter) write(ctx context.Context, queues []kube.QueueView, group
 	}
 	wait.Wait()
 	s.giveUp(differ)
+	s.worded = worded
+}
+
+// groupDiffers is true if a gang's status is to be written: at once if anything
+// has changed, now and then while only the numbers in its sentences do.
+func (s *statusWriter) groupDiffers(g *v1alpha1.PodGroup, status v1alpha1.PodGroupStatus) bool {
+	if equality.Semantic.DeepEqual(status, g.Status) {
+		return false
+	}
+	return !onlyReworded(g.Status, status) || s.options.Clock().Sub(s.worded[g.UID]) > reworded
 }
 
 // giveUp forgets the failures of all but the given objects: others are as they

@@ -197,7 +197,8 @@ func (c *Controller) cycle() time.Duration {
 		round = c.ledger.Decide()
 	}
 	c.metrics.observe(round)
-	for _, s := range c.sent.fresh(round.Starts, c.options.Clock()) {
+	fresh := c.sent.fresh(round.Starts, c.options.Clock())
+	for _, s := range fresh {
 		c.starts.add(s.Pod.UID)
 	}
 	c.evict.take(round.Plan.Evictions)
@@ -205,10 +206,14 @@ func (c *Controller) cycle() time.Duration {
 		c.log.Info("cycle", "starts", len(round.Starts), "evictions", len(round.Plan.Evictions),
 			"withdrawn", len(round.Plan.Withdrawn), "waits", len(round.Plan.Waits), "took", round.Duration)
 	}
-	if round.Next.IsZero() {
-		return c.options.Resync
+	next := c.options.Resync
+	if len(fresh) < len(round.Starts) {
+		next = min(next, echo) // what the pods do not show by then is written again
 	}
-	return min(c.options.Resync, max(c.options.Quiet, round.Next.Sub(c.options.Clock())))
+	if round.Next.IsZero() {
+		return next
+	}
+	return min(next, max(c.options.Quiet, round.Next.Sub(c.options.Clock())))
 }
 
 // writeStatus brings status, conditions and the backlog up to date at a steady

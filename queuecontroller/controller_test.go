@@ -239,6 +239,27 @@ func TestGateStaysWhenThePromiseGoes(t *testing.T) {
 	}
 }
 
+// TestWhatAPodDoesNotShowIsWrittenAgain after a moment: kube-scheduler takes the
+// name of the node away when it could not use it.
+func TestWhatAPodDoesNotShowIsWrittenAgain(t *testing.T) {
+	s := newStand(t, nil)
+	s.node("n1", 1)
+	s.queue("q", 1)
+	s.pod("a", "q", 1)
+	s.control.cycle()
+	if err := s.control.start(t.Context(), "uid-a"); err != nil {
+		t.Fatal(err)
+	}
+	queued := s.control.starts.queue.Len()
+	next := s.control.cycle()
+	if s.control.starts.queue.Len() != queued {
+		t.Error("it is written again at once")
+	}
+	if next != echo {
+		t.Errorf("the next cycle comes in %s, want %s", next, echo)
+	}
+}
+
 // TestFailedWriteHoldsNobodyUp: one pod's write is refused again and again,
 // others start meanwhile, and it starts once the writes pass (CASES R103).
 func TestFailedWriteHoldsNobodyUp(t *testing.T) {

@@ -286,3 +286,16 @@ func TestTranscripts(t *testing.T) {
 		})
 	})
 }
+
+// TestPreferWhatIsGiven: the kubelet hears of what is taken a moment later, and must
+// not be led to a card that it would be refused.
+func TestPreferWhatIsGiven(t *testing.T) {
+	n := newNode("40960", "40960", "40960")
+	n.run(t, "pod s main/slice:25@g0=25")
+	n.run(t, "allocate slice g0-0..24")
+	n.run(t, "health g1 bad")
+	n.run(t, "pod w main/whole:1")
+	if got, _ := n.book.Prefer(pool.Whole, []string{"g0", "g1", "g2"}, nil, 1); !slices.Equal(got, []string{"g2"}) {
+		t.Errorf("%v are proposed, want g2", got)
+	}
+}

@@ -30,7 +30,7 @@ func (b *Book) Prefer(k pool.Kind, available, must []string, size int) (ids []st
 			return ids, true
 		}
 	}
-	return b.leastHarm(byCard, mustCard, size, waiting), certain
+	return b.leastHarm(k, byCard, mustCard, size, waiting), certain
 }
 
 // byCard sorts known IDs by card UUID, lowest number first.
@@ -107,12 +107,20 @@ func pick(available, must []string, n int64) []string {
 
 // leastHarm keeps to one card where it can, away from cards with plans, and to
 // the fullest such card. Whole GPUs are taken from cards without plans first.
-func (b *Book) leastHarm(byCard, must map[string][]string, size int, waiting []need) []string {
+// Cards that would be refused come last: the kubelet may not know yet that they
+// have no room.
+func (b *Book) leastHarm(k pool.Kind, byCard, must map[string][]string, size int, waiting []need) []string {
 	plans := planned(waiting, nil)
 	cards := b.pool.GPUs()
 	slices.SortStableFunc(cards, func(x, y pool.GPU) int {
 		if c := len(must[y.UUID]) - len(must[x.UUID]); c != 0 {
 			return c
+		}
+		if full := b.isFull(x.UUID, k, size); full != b.isFull(y.UUID, k, size) {
+			if full {
+				return 1
+			}
+			return -1
 		}
 		if c := len(plans[x.UUID]) - len(plans[y.UUID]); c != 0 {
 			return c
@@ -144,4 +152,12 @@ func (b *Book) leastHarm(byCard, must map[string][]string, size int, waiting []n
 		}
 	}
 	return out
+}
+
+// isFull says whether a card gives no more of the kind, or no part of that size.
+func (b *Book) isFull(uuid string, k pool.Kind, size int) bool {
+	if !k.Parts() {
+		size = 1 // of each card
+	}
+	return !b.pool.Healthy(uuid) || b.pool.Room(uuid, k) < int64(size)
 }

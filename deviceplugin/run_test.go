@@ -138,6 +138,27 @@ func TestInformerLags(t *testing.T) {
 	}
 }
 
+// TestOldCheckpoint: the kubelet's writes of its checkpoint can come in the wrong
+// order. What a container holds stays its own though the file has lost it.
+func TestOldCheckpoint(t *testing.T) {
+	w := newWorld(t, "a100-40gb")
+	w.kubelet.start()
+	w.run()
+	w.mustAdmit(w.bind("first", want{"main", slice, 25, []int{0}}))
+	w.kubelet.mu.Lock()
+	w.kubelet.noCheckpoint = true // the file stays as it is
+	w.kubelet.mu.Unlock()
+	p := w.bind("p", want{"main", whole, 1, nil})
+	w.mustAdmit(p)
+	w.agree(p, "main")
+	for range 20 {
+		if got := w.kubelet.healthy(slice); got != 300 {
+			t.Fatalf("%d slices are offered, want 300: one GPU is given whole", got)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // TestNotPlacedByUs guards D 33 and D 39 (volcano-sh/devices #42, HAMi #790, #71):
 // a plain sentence, the server lives, whole GPUs work.
 func TestNotPlacedByUs(t *testing.T) {

@@ -25,8 +25,10 @@
 //     and never over more GPUs than planned. Whole GPUs and MIG instances are,
 //     where no plan waits for them: the IDs alone say which it is.
 //   - B4: devices off the plan are given only where that breaks no other plan.
-//   - B5: devices are free when the kubelet's records no longer name them, or
-//     when their pod is gone or terminal; a deletion timestamp frees nothing.
+//   - B5: devices are free when their pod is gone or terminal, when the kubelet
+//     gives them to another, or when its records no longer name them; but a
+//     checkpoint that is silent about a living pod frees nothing of what is
+//     confirmed: it may be older than that. Nor does a deletion timestamp.
 //   - B6: devices of a plain init container may be given again to later
 //     containers of the same pod, as the kubelet does; they are counted once.
 //

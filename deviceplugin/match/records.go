@@ -14,7 +14,8 @@ import (
 type Source struct {
 	// Complete records (from the checkpoint) name plain init containers too;
 	// those from PodResources alone do not, and then what such containers of
-	// living pods hold is kept.
+	// living pods hold is kept. But the checkpoint may be older than what is
+	// known: then what is known of living pods is kept.
 	Complete bool
 	// Settled records are complete for every earlier Allocate: they were read
 	// from the checkpoint while the kubelet waits for our answer to the next one.
@@ -156,6 +157,7 @@ func (b *Book) keep(h *holding, from Source, now time.Time) {
 	switch {
 	case !h.confirmed && now.Sub(h.at) < grace && (!from.Settled || b.midContainer(h)):
 	case !from.Complete && b.isInit(h):
+	case from.Complete && h.confirmed && b.isAlive(h):
 	case h.confirmed:
 		return
 	default:
@@ -172,6 +174,14 @@ func (b *Book) midContainer(h *holding) bool {
 	return p != nil && slices.ContainsFunc(p.needs, func(n need) bool {
 		return n.kind != h.kind && n.owner == h.owner
 	})
+}
+
+// isAlive says whether h is a living pod's. The kubelet takes nothing from one, yet
+// its checkpoint may lack it: two writes of the file can come in the wrong order
+// (pkg/kubelet/cm/devicemanager, writeCheckpoint), and nothing need change it again.
+func (b *Book) isAlive(h *holding) bool {
+	p := b.pods[h.owner.PodUID]
+	return p != nil && !p.terminal
 }
 
 // isInit says whether a plain init container of a living pod holds h.

@@ -257,22 +257,38 @@ func (a *agent) followPods(ctx context.Context, client kubernetes.Interface) cac
 		}))
 	informer := factory.Core().V1().Pods().Informer()
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.onPod(obj) },
-		UpdateFunc: func(_, obj any) { a.onPod(obj) },
+		AddFunc: func(obj any) { a.onPod(obj) },
+		UpdateFunc: func(before, obj any) {
+			// After a gap in the watch it may be another pod of the same name.
+			if old, now := uidOf(before), uidOf(obj); old != now {
+				a.forgetPod(old)
+			}
+			a.onPod(obj)
+		},
 		DeleteFunc: func(obj any) {
 			// A missed deletion comes as a tombstone (HAMi #2923).
 			if gone, missed := obj.(cache.DeletedFinalStateUnknown); missed {
 				obj = gone.Obj
 			}
-			if p, isPod := obj.(*corev1.Pod); isPod {
-				a.book.Delete(string(p.UID))
-				a.directory.Delete(string(p.UID))
-				a.declared.remove(string(p.UID))
-			}
+			a.forgetPod(uidOf(obj))
 		},
 	})
 	factory.Start(ctx.Done())
 	return func() bool { return err == nil && registration.HasSynced() }
+}
+
+// uidOf a pod, "" for anything else.
+func uidOf(obj any) string {
+	if p, isPod := obj.(*corev1.Pod); isPod {
+		return string(p.UID)
+	}
+	return ""
+}
+
+func (a *agent) forgetPod(uid string) {
+	a.book.Delete(uid)
+	a.directory.Delete(uid)
+	a.declared.remove(uid)
 }
 
 func (a *agent) onPod(obj any) {

@@ -138,6 +138,24 @@ func TestInformerLags(t *testing.T) {
 	}
 }
 
+// TestAnotherPodOfTheName (D 3, R95): after a gap in the watch a pod that was deleted
+// and made again comes as an update. The first one's plan holds nothing any more.
+func TestAnotherPodOfTheName(t *testing.T) {
+	w := newWorld(t, "a100-40gb")
+	w.kubelet.start()
+	w.run()
+	w.bind("a", want{"main", slice, 100, []int{1, 2, 3}})
+	again := w.pod("a", want{"main", slice, 25, []int{0}})
+	if _, err := w.client.CoreV1().Pods("ns").Update(context.Background(), again, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.mustAdmit(again)
+	w.agree(again, "main")
+	next := w.bind("next", want{"main", whole, 1, nil})
+	w.mustAdmit(next)
+	w.agree(next, "main")
+}
+
 // TestOldCheckpoint: the kubelet's writes of its checkpoint can come in the wrong
 // order. What a container holds stays its own though the file has lost it.
 func TestOldCheckpoint(t *testing.T) {

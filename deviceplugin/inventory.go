@@ -56,7 +56,7 @@ func readCards(gpus []nvml.GPU, err error, o *Options, s sizing, log *slog.Logge
 		}
 		log.Warn("some GPUs do not answer and are not served until they do", "error", err)
 	}
-	chosen, err := choose(gpus, o.GPUs)
+	chosen, err := choose(gpus, o.GPUs, err != nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,14 +103,18 @@ func shortIDs(gpus []nvml.GPU) (func(uuid string) string, error) {
 	return func(uuid string) string { return short[slices.Index(uuids, uuid)] }, nil
 }
 
-// choose picks the GPUs that the option names.
-func choose(gpus []nvml.GPU, wanted []string) ([]nvml.GPU, error) {
+// choose picks the GPUs that the option names. One that is not there is an error,
+// unless some are lost and others are there: then it may be one of them.
+func choose(gpus []nvml.GPU, wanted []string, lost bool) ([]nvml.GPU, error) {
 	if len(wanted) == 0 {
 		return gpus, nil
 	}
 	var out []nvml.GPU
 	for _, w := range wanted {
 		at := slices.IndexFunc(gpus, func(g nvml.GPU) bool { return g.UUID == w || strconv.Itoa(g.Index) == w })
+		if at < 0 && lost {
+			continue
+		}
 		if at < 0 {
 			var have []string
 			for _, g := range gpus {
@@ -121,6 +125,9 @@ func choose(gpus []nvml.GPU, wanted []string) ([]nvml.GPU, error) {
 		if !slices.ContainsFunc(out, func(g nvml.GPU) bool { return g.UUID == gpus[at].UUID }) {
 			out = append(out, gpus[at])
 		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("option gpus names %s, of which none answers", strings.Join(wanted, ", "))
 	}
 	slices.SortFunc(out, func(a, b nvml.GPU) int { return a.Index - b.Index })
 	return out, nil

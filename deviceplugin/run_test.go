@@ -387,6 +387,18 @@ func TestLostAtTheStart(t *testing.T) {
 	}
 }
 
+// TestNamedGPULostAtTheStart: the same where the option names the GPUs to serve.
+func TestNamedGPULostAtTheStart(t *testing.T) {
+	w := newWorld(t, "a100-40gb")
+	w.opts.GPUs = []string{w.gpus[0].UUID, w.gpus[1].UUID, "3"}
+	w.machine.SetLost(1, true)
+	w.kubelet.start()
+	w.run()
+	if got := w.kubelet.healthy(slice); got != 200 {
+		t.Errorf("%d slices of the two cards that answer, want 200", got)
+	}
+}
+
 func preferred(client v1beta1.DevicePluginClient, available []string) error {
 	_, err := client.GetPreferredAllocation(context.Background(), &v1beta1.PreferredAllocationRequest{
 		ContainerRequests: []*v1beta1.ContainerPreferredAllocationRequest{{AvailableDeviceIDs: available, AllocationSize: 25}},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -141,6 +142,26 @@ func TestSetLimitsKeepsDevices(t *testing.T) {
 	l.Devices = append(l.Devices, oneDevice().Devices...)
 	if err := r.SetLimits(l); err == nil {
 		t.Error("another number of GPUs was accepted")
+	}
+}
+
+// TestUsageOfAnySize: a container may let its usage file grow as it likes; who reads
+// it takes no more memory for that.
+func TestUsageOfAnySize(t *testing.T) {
+	r, err := Create(filepath.Join(t.TempDir(), "r"), oneDevice())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 64 << 20
+	if err := os.Truncate(filepath.Join(r.dir, UsageFile), size); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	u, err := r.Usage()
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; err != nil || len(u) != 1 || took > size/8 {
+		t.Errorf("%+v, error %v, %d bytes of memory taken", u, err, took)
 	}
 }
 

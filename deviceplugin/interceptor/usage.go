@@ -6,6 +6,7 @@ package interceptor
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func (r *Region) Usage() ([]DeviceUsage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("GPU budget %s: %w", r.dir, err)
 	}
-	usage, err := os.ReadFile(filepath.Join(r.dir, UsageFile))
+	usage, err := readHead(filepath.Join(r.dir, UsageFile), usageSize)
 	if err != nil {
 		return nil, fmt.Errorf("GPU budget %s: %w", r.dir, err)
 	}
@@ -51,6 +52,16 @@ func (r *Region) Usage() ([]DeviceUsage, error) {
 		return nil, fmt.Errorf("GPU budget %s: %w", r.dir, err)
 	}
 	return out, nil
+}
+
+// readHead reads at most n bytes: the container may let its file grow to any size.
+func readHead(file string, n int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, n))
 }
 
 // decodeUsage reads both files. The usage file is writable by the container, so

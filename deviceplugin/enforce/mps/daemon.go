@@ -35,6 +35,7 @@ type daemon struct {
 	child    *exec.Cmd
 	ended    chan struct{} // closed when child has ended
 	applied  limits
+	retired  bool // the GPU was given whole, and no part of it since
 	failures int
 	notYet   time.Time // no attempt before
 	last     error     // why the last attempt failed
@@ -52,6 +53,23 @@ func newDaemon(cfg *Config, uuid string) *daemon {
 func (d *daemon) ensure(ctx context.Context, want limits) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.retired = false
+	return d.hold(ctx, want)
+}
+
+// watch is ensure where no container starts: the records of those that have ended
+// stay a while, and must not bring back a daemon that is retired.
+func (d *daemon) watch(ctx context.Context, want limits) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.retired {
+		return nil
+	}
+	return d.hold(ctx, want)
+}
+
+// hold must be called with the lock held.
+func (d *daemon) hold(ctx context.Context, want limits) error {
 	pids, err := d.servers(ctx)
 	if err != nil {
 		if now := d.cfg.Now(); now.Before(d.notYet) {
@@ -223,6 +241,7 @@ func (d *daemon) makeExclusive() error {
 func (d *daemon) retire(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.retired = true
 	if _, err := d.servers(ctx); err == nil {
 		// It waits for the clients; there are none left but those that are ending.
 		if _, err := d.ask(ctx, "quit"); err != nil {

@@ -212,7 +212,7 @@ func (l *Layer) Run(ctx context.Context) {
 // look brings the daemon of every GPU with containers up and its limits up to date.
 func (l *Layer) look(ctx context.Context) {
 	for uuid, want := range l.wanted() {
-		if err := l.daemon(uuid).ensure(ctx, want); err != nil && ctx.Err() == nil {
+		if err := l.daemon(uuid).watch(ctx, want); err != nil && ctx.Err() == nil {
 			l.cfg.Log.Warn("MPS does not hold a GPU now", "uuid", uuid, "error", err)
 		}
 	}

@@ -374,6 +374,25 @@ func TestWholeGPU(t *testing.T) {
 	}
 }
 
+// TestWholeGPUStaysWhole: a container that ended a moment ago is still on record, and
+// must not bring MPS back onto a GPU that another one has whole.
+func TestWholeGPUStaysWhole(t *testing.T) {
+	n := newNode(t)
+	n.run(slice("a", 10240, 250, 1))
+	n.run(enforce.Container{ID: enforce.ContainerID("w", []string{"w"}), Whole: true, Shares: []enforce.Share{{UUID: gpu}}})
+	n.told()
+	n.look(t.Context())
+	n.expect("whole")
+	if n.exclusive {
+		t.Error("the compute mode of a whole GPU is EXCLUSIVE_PROCESS")
+	}
+	n.run(slice("b", 5120, 500, 1))
+	n.told()
+	n.daemon(gpu).kill()
+	n.look(t.Context())
+	n.expect("a part again", append([]string{started}, defaults(10240, 50)...)...)
+}
+
 func TestSameMemory(t *testing.T) {
 	for text, want := range map[string]bool{
 		"10240M": true, "10G": true, "Default: 10240 MB": true, "10GB": true, "": false, "10241M": false, "11G": false, "10240": false, "none": false,

@@ -154,8 +154,12 @@ func (d *driver) gpu(index int) (GPU, error) {
 	if node, ret := dev.GetNumaNodeId(); ret == nvml.SUCCESS {
 		g.NUMANode = node
 	}
-	if current, _, ret := dev.GetMigMode(); ret == nvml.SUCCESS {
+	switch current, _, ret := dev.GetMigMode(); ret {
+	case nvml.SUCCESS:
 		g.MIG = current == nvml.DEVICE_MIG_ENABLE
+	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_FUNCTION_NOT_FOUND:
+	default: // not to be given out whole by mistake
+		return g, fmt.Errorf("reading the MIG mode of %s: %w", g.UUID, ret)
 	}
 	return g, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -57,6 +58,21 @@ func TestEmbeddedProfiles(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("machines (-want +got):\n%s", diff)
+	}
+}
+
+// TestUnknownMIGMode: a card whose mode cannot be read is none to hand out whole; one
+// that knows no such mode is.
+func TestUnknownMIGMode(t *testing.T) {
+	s := simulate(t, "a100-40gb")
+	mode := func(card int, ret nvml.Return) {
+		s.cards[card].device.GetMigModeFunc = func() (int, int, nvml.Return) { return 0, 0, ret }
+	}
+	mode(1, nvml.ERROR_UNKNOWN)
+	mode(2, nvml.ERROR_NOT_SUPPORTED)
+	gpus, err := s.GPUs()
+	if len(gpus) != 3 || err == nil || !strings.Contains(err.Error(), "reading the MIG mode of "+s.cards[1].device.UUID) {
+		t.Errorf("%d GPUs, error %v", len(gpus), err)
 	}
 }
 

@@ -108,10 +108,14 @@ func (p *Pods) send(ctx context.Context, c match.Correction, a attempt, now time
 		p.written.Add(1)
 		p.Log.Info("corrected a GPU assignment to what the kubelet recorded", "namespace", c.Namespace, "pod", c.Pod)
 		a.failures, a.next = 0, now.Add(reread)
-	case apierrors.IsNotFound(err) || apierrors.IsInvalid(err):
-		// The pod is gone, or its name belongs to another; the informer will say.
-		// A conflict is neither: too many others wrote the pod at once.
+	case apierrors.IsNotFound(err):
+		// The pod is gone; the informer will say.
 		a.next = now.Add(reread)
+	case apierrors.IsInvalid(err):
+		// Its name belongs to another, or a policy refuses: the informer will say of
+		// the one alone.
+		a.next = now.Add(reread)
+		p.Log.Warn("a correction of a GPU assignment was refused", "namespace", c.Namespace, "pod", c.Pod, "error", err)
 	default:
 		a.failures++
 		a.next = now.Add(backoff(a.failures))

@@ -177,3 +177,20 @@ func TestPodsPause(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedCorrectionIsTold: nobody else would say that an annotation stays wrong.
+func TestRefusedCorrectionIsTold(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("patch", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
+		err := apierrors.NewForbidden(corev1.Resource("pods"), "a", errors.New("a policy denied the request"))
+		err.ErrStatus.Reason = metav1.StatusReasonInvalid // as a ValidatingAdmissionPolicy does
+		return true, nil, err
+	})
+	var log strings.Builder
+	c := match.Correction{PodUID: "u1", Namespace: "ns", Pod: "a", Assignment: v1alpha1.Assignment{PodUID: "u1", Node: "n1"}}
+	p := &Pods{Client: client, Log: slog.New(slog.NewTextHandler(&log, nil)), Corrections: func() []match.Correction { return []match.Correction{c} }, tried: map[string]attempt{}}
+	p.step(t.Context())
+	if !strings.Contains(log.String(), "a policy denied the request") {
+		t.Errorf("log %q", log.String())
+	}
+}

@@ -4,6 +4,7 @@
 package match
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -301,7 +302,8 @@ func (b *Book) allocated(n need) bool {
 	})
 }
 
-// waiting lists the needs that hold nothing yet, in the order of rule B2.
+// waiting lists the needs that hold nothing yet, in the order of rule B2; those of
+// containers that the kubelet cannot have come to yet are last.
 func (b *Book) waiting() []need {
 	var pods []*pod
 	lastGiven := map[string]time.Time{}
@@ -328,8 +330,9 @@ func (b *Book) waiting() []need {
 		}
 		return p.before(q)
 	})
-	var out []need
+	var next, later []need
 	for _, p := range pods {
+		container := "" // the first that waits: the kubelet comes to the others after it
 		for _, n := range p.needs {
 			if b.allocated(n) {
 				continue
@@ -338,10 +341,14 @@ func (b *Book) waiting() []need {
 				n.plan = plan
 			}
 			n.ended = p.ended
-			out = append(out, n)
+			if container = cmp.Or(container, n.owner.Container); n.owner.Container == container {
+				next = append(next, n)
+			} else {
+				later = append(later, n)
+			}
 		}
 	}
-	return out
+	return slices.Concat(next, later)
 }
 
 // planned sums the plans, by card UUID and kind, of waiting needs but one.

@@ -18,7 +18,8 @@
 //   - B1: the GPU that a container gets is that of its device IDs, always.
 //   - B2: devices go to a need of the same resource and number. Among several,
 //     one whose plan names exactly these GPUs, first of the pod that the kubelet
-//     is busy with, then the one bound longest. Needs of the same shape are
+//     is busy with, then the one bound longest, and containers whose turn it is
+//     in their pod before the others. Needs of the same shape are
 //     interchangeable: if the guess was wrong, only their annotations change
 //     (Corrections).
 //   - B3: slices and GiB are never given without a plan (unless AllowUnplanned),

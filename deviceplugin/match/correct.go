@@ -17,8 +17,9 @@ type Correction struct {
 }
 
 // Corrections lists the pods whose annotation does not say what the kubelet has
-// recorded, ordered by UID. Pods that the control plane did not place get one
-// too, so that its account knows their GPUs.
+// recorded, or what is planned now for a container that waits, ordered by UID. Pods
+// that the control plane did not place get one too, so that its account knows their
+// GPUs.
 func (b *Book) Corrections() []Correction {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,8 +37,8 @@ func (b *Book) Corrections() []Correction {
 	return out
 }
 
-// truth is the pod's assignment with what is confirmed put in, and whether that
-// changed it.
+// truth is the pod's assignment with what is confirmed or traded put in, and whether
+// that changed it.
 func (b *Book) truth(p *pod) (v1alpha1.Assignment, bool) {
 	a := v1alpha1.Assignment{Version: v1alpha1.CodecVersion, PodUID: p.uid, Node: b.cfg.Node}
 	a.Containers = slices.Clone(p.assignment.Containers)
@@ -46,15 +47,21 @@ func (b *Book) truth(p *pod) (v1alpha1.Assignment, bool) {
 		at := slices.IndexFunc(b.holdings, func(h *holding) bool {
 			return h.confirmed && h.kind == n.kind && h.owner.PodUID == p.uid && h.owner.Container == n.owner.Container
 		})
-		if at < 0 || len(b.holdings[at].shares) == 0 {
-			continue
-		}
-		actual := b.holdings[at].shares
-		if n.plan != nil && matches(n.plan, actual) && n.plan[0].UUID != "" {
+		var gpus []v1alpha1.AssignedGPU
+		switch plan, traded := b.traded[claim{n.owner, n.kind}]; {
+		case at >= 0 && len(b.holdings[at].shares) > 0:
+			actual := b.holdings[at].shares
+			if n.plan != nil && matches(n.plan, actual) && n.plan[0].UUID != "" {
+				continue
+			}
+			gpus = assigned(actual)
+		case at < 0 && traded && !slices.Equal(plan, n.plan):
+			gpus = plan
+		default:
 			continue
 		}
 		wrong = true
-		entry := v1alpha1.ContainerAssignment{Name: n.owner.Container, Resource: b.cfg.Names[n.kind], GPUs: assigned(actual)}
+		entry := v1alpha1.ContainerAssignment{Name: n.owner.Container, Resource: b.cfg.Names[n.kind], GPUs: gpus}
 		if i := slices.IndexFunc(a.Containers, func(c v1alpha1.ContainerAssignment) bool {
 			return c.Name == entry.Name && (c.Resource == entry.Resource || !b.asks(p, c))
 		}); i >= 0 {

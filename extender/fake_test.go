@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"testing"
+	"time"
 
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/kube"
@@ -155,6 +157,19 @@ func (l *fakeLedger) set(uid string, change func(*kube.PodView)) {
 	if v := l.pods[uid]; v != nil {
 		change(v)
 	}
+}
+
+// until waits for a state of the pods.
+func (l *fakeLedger) until(t *testing.T, reached func() bool) {
+	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		done := reached()
+		l.mu.Unlock()
+		if done {
+			return
+		}
+	}
+	t.Error("the ledger did not reach the state within 10s")
 }
 
 func (l *fakeLedger) VictimsFor(uid string) (string, []string) {

@@ -187,6 +187,8 @@ void fs_give(int dev, uint64_t bytes);
 void fs_pools_reclaim(int dev);
 void fs_pools_settle(void);
 void fs_pools_forked(void);
+bool fs_linear_free_begin(CUdeviceptr ptr, struct fs_entry *old);
+void fs_linear_free_end(const struct fs_entry *old, bool freed);
 bool fs_pool_free_begin(CUdeviceptr ptr, struct fs_entry *old);
 void fs_pool_free_end(const struct fs_entry *old, bool freed);
 void fs_graphs_settle(int dev);

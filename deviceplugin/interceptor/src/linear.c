@@ -232,36 +232,46 @@ FS_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t size, unsigned in
 	return settle(&q, r, dptr ? *dptr : 0, size, "cuMemAllocManaged");
 }
 
+static bool is_small(const struct fs_entry *e) { return e->size <= fs_granularity(e->dev) / 2; }
+
 // The entry goes before the driver frees, since another thread may be given the
 // same address at once; the charge goes after, since only then memory is free.
+bool fs_linear_free_begin(CUdeviceptr ptr, struct fs_entry *old)
+{
+	fs_lock(&fs_state_lock);
+	bool known = fs_remove(FS_LINEAR, ptr, old);
+	fs_unlock(&fs_state_lock);
+	if (known && is_small(old))
+		fs_lock(&fs_small_lock);
+	return known;
+}
+
+void fs_linear_free_end(const struct fs_entry *old, bool freed)
+{
+	uint64_t given = 0;
+	fs_lock(&fs_state_lock);
+	if (freed)
+		given = pages_given(old);
+	else
+		fs_insert(old);
+	fs_unlock(&fs_state_lock);
+	if (is_small(old))
+		fs_unlock(&fs_small_lock);
+	fs_give(old->dev, given);
+}
+
 static CUresult release(CUdeviceptr ptr, CUresult (*real)(CUdeviceptr), CUresult (*real32)(CUdeviceptr_v1))
 {
 	struct fs_entry old;
-	fs_lock(&fs_state_lock);
-	bool known = fs_remove(FS_LINEAR, ptr, &old);
-	fs_unlock(&fs_state_lock);
-	bool small = known && old.size <= fs_granularity(old.dev) / 2;
-	if (small)
-		fs_lock(&fs_small_lock);
-	struct fs_entry pooled;
-	bool from_pool = !known && fs_pool_free_begin(ptr, &pooled);
+	bool known = fs_linear_free_begin(ptr, &old);
+	bool from_pool = !known && fs_pool_free_begin(ptr, &old);
 	CUresult r = real ? real(ptr) : real32((CUdeviceptr_v1)ptr);
-	if (from_pool)
-		fs_pool_free_end(&pooled, r == CUDA_SUCCESS);
-	else if (!known && atomic_load(&fs_graphs_active))
+	if (known)
+		fs_linear_free_end(&old, r == CUDA_SUCCESS);
+	else if (from_pool)
+		fs_pool_free_end(&old, r == CUDA_SUCCESS);
+	else if (atomic_load(&fs_graphs_active))
 		fs_graphs_settle(fs_here().dev); // memory of a graph's allocation node
-	if (!known)
-		return r;
-	uint64_t given = 0;
-	fs_lock(&fs_state_lock);
-	if (r == CUDA_SUCCESS)
-		given = pages_given(&old);
-	else
-		fs_insert(&old);
-	fs_unlock(&fs_state_lock);
-	if (small)
-		fs_unlock(&fs_small_lock);
-	fs_give(old.dev, given);
 	return r;
 }
 

@@ -275,9 +275,12 @@ static CUresult free_async(CUresult (*real)(CUdeviceptr, CUstream), CUdeviceptr 
 	if (fs_capturing(stream, per_thread))
 		return real(ptr, stream);
 	bool known = fs_pool_free_begin(ptr, &old);
+	bool linear = !known && fs_linear_free_begin(ptr, &old); // of cuMemAlloc: that is allowed
 	CUresult r = real(ptr, stream);
 	if (known)
 		fs_pool_free_end(&old, r == CUDA_SUCCESS);
+	else if (linear)
+		fs_linear_free_end(&old, r == CUDA_SUCCESS);
 	else if (atomic_load(&fs_graphs_active))
 		fs_graphs_settle(fs_here().dev);
 	return r;

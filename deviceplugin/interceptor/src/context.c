@@ -28,7 +28,8 @@ static void context_noted(CUcontext ctx, int dev, uint64_t bytes)
 static _Atomic(CUcontext) last_seen;
 
 // fs_context_seen catches contexts that were made past us: the runtime makes the
-// primary one through a private table. It exists, so it is charged in any case.
+// primary one through a private table. It exists, so it is charged in any case, and
+// known also where that is nothing: its end gives back what was allocated in it.
 void fs_context_seen(CUcontext ctx, int dev)
 {
 	if (likely(atomic_load_explicit(&last_seen, memory_order_relaxed) == ctx))
@@ -67,8 +68,10 @@ FS_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice ordinal)
 	CUresult r = real(ctx, ordinal);
 	if (r != CUDA_SUCCESS || ctx == NULL)
 		fs_give(dev, bytes);
-	else if (dev >= 0)
+	else if (fresh)
 		context_noted(*ctx, dev, bytes);
+	else if (dev >= 0)
+		fs_context_seen(*ctx, dev);
 	return r;
 }
 
@@ -77,19 +80,21 @@ static bool of_device(const struct fs_entry *e, const void *dev)
 	return e->kind == FS_CONTEXT && e->dev == *(const int *)dev && e->flags == 0;
 }
 
-// primary_ended finds the primary context by its device: contexts of cuCtxCreate
-// carry a flag.
+// primary_ended finds the primary context, and green ones made of it, by their
+// device: contexts of cuCtxCreate carry a flag.
 static void primary_ended(CUdevice ordinal)
 {
 	int dev = fs_device_of(ordinal);
 	struct fs_entry old;
 	if (dev < 0 || primary_active(ordinal))
 		return;
-	fs_lock(&fs_state_lock);
-	bool known = fs_remove_any(of_device, &dev, &old);
-	atomic_store(&last_seen, NULL); // the address may come again
-	fs_unlock(&fs_state_lock);
-	if (known) {
+	for (;;) {
+		fs_lock(&fs_state_lock);
+		bool known = fs_remove_any(of_device, &dev, &old);
+		atomic_store(&last_seen, NULL); // the address may come again
+		fs_unlock(&fs_state_lock);
+		if (!known)
+			break;
 		fs_give(dev, old.bytes);
 		fs_context_gone((CUcontext)(uintptr_t)old.key, true);
 	}

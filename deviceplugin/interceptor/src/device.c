@@ -55,7 +55,7 @@ struct fs_here fs_here(void)
 		return h;
 	if (CALL(cuCtxGetDevice)(&h.ordinal) == CUDA_SUCCESS)
 		h.dev = fs_device_of(h.ordinal);
-	if (fs_context_bytes(h.dev) > 0)
+	if (h.dev >= 0)
 		fs_context_seen(h.ctx, h.dev);
 	return h;
 }

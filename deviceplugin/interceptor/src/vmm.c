@@ -21,16 +21,18 @@ static uint64_t object_new(int dev, uint64_t bytes)
 	return id;
 }
 
+static void drop_pins(uint64_t owner);
+
 // object_end gives an object's memory back when nothing refers to it any more;
-// under fs_state_lock. It returns the object's number if it ended.
-static uint64_t object_end(uint64_t id)
+// under fs_state_lock.
+static void object_end(uint64_t id)
 {
 	struct fs_entry *o = fs_find(FS_OBJECT, id);
 	if (o == NULL || o->size > 0 || o->aux > 0)
-		return 0;
+		return;
 	fs_uncharge(o->dev, o->bytes);
 	fs_remove(FS_OBJECT, id, NULL);
-	return id;
+	drop_pins(id); // it may have been a multicast object with bindings
 }
 
 static void handle_new(CUmemGenericAllocationHandle h, uint64_t id)
@@ -93,16 +95,13 @@ FS_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 		return r;
 	fs_lock(&fs_state_lock);
 	struct fs_entry *o = fs_find(FS_OBJECT, id);
-	uint64_t ended = 0;
 	if (r != CUDA_SUCCESS)
 		handle_new(handle, id);
 	else if (o != NULL && o->size > 0) {
 		o->size--;
-		ended = object_end(id);
+		object_end(id);
 	}
 	fs_unlock(&fs_state_lock);
-	if (ended)
-		fs_pins_dropped(ended); // it may have been a multicast object with bindings
 	return r;
 }
 
@@ -259,17 +258,21 @@ static bool pinned_by(const struct fs_entry *e, const void *owner)
 	return e->kind == FS_PIN && e->owner == *(const uint64_t *)owner;
 }
 
-// fs_pins_dropped ends what an array or a multicast object held when it ends.
-void fs_pins_dropped(uint64_t owner)
+// drop_pins ends what an array or a multicast object held when it ends; under
+// fs_state_lock.
+static void drop_pins(uint64_t owner)
 {
 	struct fs_entry old;
-	if (atomic_load(&pins) == 0)
-		return;
-	fs_lock(&fs_state_lock);
-	while (fs_remove_any(pinned_by, &owner, &old)) {
+	while (atomic_load(&pins) > 0 && fs_remove_any(pinned_by, &owner, &old)) {
 		atomic_fetch_sub(&pins, 1);
 		object_unmap(old.aux);
 	}
+}
+
+void fs_pins_dropped(uint64_t owner)
+{
+	fs_lock(&fs_state_lock);
+	drop_pins(owner);
 	fs_unlock(&fs_state_lock);
 }
 

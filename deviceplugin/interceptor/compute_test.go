@@ -32,6 +32,7 @@ func TestComputeShare(t *testing.T) {
 		{"graph", 2000, 1, "proc-ptsz"},
 		{"kernel", 100, 1, "link"},
 		{"kernel", 30000, 1, "link"},
+		{"reset", 1000, 1, "link"},
 		{"kernel", 1000, 4, "link"},
 	} {
 		t.Run(fmt.Sprintf("%s of %dus by %d through %s", c.how, c.micros, c.processes, c.way), func(t *testing.T) {
@@ -71,10 +72,14 @@ func busyShare(t *testing.T, milli uint32, how string, micros, processes int, wa
 		// The queue is bounded by synchronising, so that at a full share the work
 		// ends when the launches do.
 		mode := how
-		if milli == 1000 {
+		before := ""
+		if how == "reset" { // in a context that is made anew
+			before = "busy " + strconv.Itoa(micros) + " 0.1 sync\nreset-primary 0\nretain-primary 0\n"
+		}
+		if milli == 1000 || how == "reset" {
 			mode = "sync"
 		}
-		c.Stdin = strings.NewReader("busy " + strconv.Itoa(micros) + " 1.5 " + mode + "\n")
+		c.Stdin = strings.NewReader(before + "busy " + strconv.Itoa(micros) + " 1.5 " + mode + "\n")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -41,6 +41,18 @@ void fs_throttle_forked(void)
 	memset(run_lock, 0, sizeof run_lock);
 }
 
+// fs_throttle_context_gone forgets a run whose events the driver destroyed with
+// their context; the next context may come at the same address.
+void fs_throttle_context_gone(CUcontext ctx)
+{
+	for (int dev = 0; dev < FS_MAX_DEVICES; dev++) {
+		fs_lock(&run_lock[dev]);
+		if (runs[dev].ctx == ctx)
+			memset(&runs[dev], 0, sizeof runs[dev]);
+		fs_unlock(&run_lock[dev]);
+	}
+}
+
 static uint64_t now_ns(void)
 {
 	struct timespec t;

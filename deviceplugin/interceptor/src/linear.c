@@ -296,6 +296,7 @@ static bool of_context(const struct fs_entry *e, const void *ctx)
 void fs_context_gone(CUcontext ctx, bool with_overhead)
 {
 	struct fs_entry old;
+	fs_throttle_context_gone(ctx);
 	for (;;) {
 		fs_lock(&fs_state_lock);
 		bool found = fs_remove_any(of_context, ctx, &old);

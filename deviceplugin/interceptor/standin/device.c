@@ -110,7 +110,7 @@ static bool activate(struct context *c, int dev)
 {
 	if (!machine_take(dev, overhead()))
 		return false;
-	*c = (struct context){.dev = dev, .primary = c->primary, .active = true, .refs = c->refs};
+	*c = (struct context){.dev = dev, .primary = c->primary, .active = true, .refs = c->refs, .life = c->life + 1};
 	c->limit[CU_LIMIT_STACK_SIZE] = 1024;
 	c->limit[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
 	c->limit[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;

@@ -22,6 +22,7 @@ struct context {
 	bool primary, active;
 	size_t limit[8];
 	int refs;
+	uint64_t life; // raised each time that it is made anew
 };
 struct context *current(void); // NULL: none
 

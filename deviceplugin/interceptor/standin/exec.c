@@ -136,10 +136,14 @@ API CUresult cuCtxSynchronize_v2(CUcontext ctx)
 	return cuCtxSynchronize();
 }
 
+// An event ends with its context: what is asked of it later is an error.
 struct event {
 	bool recorded;
 	uint64_t time;
+	struct context *ctx;
+	uint64_t life; // of the context, whose address may come again
 };
+static bool alive(const struct event *e) { return e->ctx->active && e->ctx->life == e->life; }
 API CUresult cuEventCreate(CUevent *out, unsigned int flags)
 {
 	(void)flags;
@@ -147,7 +151,10 @@ API CUresult cuEventCreate(CUevent *out, unsigned int flags)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (spoils())
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	*out = calloc(1, sizeof(struct event));
+	struct event *e = calloc(1, sizeof *e);
+	e->ctx = current();
+	e->life = e->ctx->life;
+	*out = e;
 	return CUDA_SUCCESS;
 }
 API CUresult cuEventDestroy_v2(CUevent e)
@@ -161,6 +168,8 @@ API CUresult cuEventRecord(CUevent event, CUstream stream)
 	struct stream *s = stream_of(stream);
 	if (s == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!alive(e))
+		return CUDA_ERROR_INVALID_HANDLE;
 	uint64_t now = machine_now();
 	e->time = s->busy_until > now ? s->busy_until : now;
 	e->recorded = true;
@@ -172,6 +181,8 @@ API CUresult cuEventQuery(CUevent event)
 	struct event *e = event;
 	if (spoils())
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (!alive(e))
+		return CUDA_ERROR_INVALID_HANDLE;
 	return e->recorded && e->time > machine_now() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 API CUresult cuEventSynchronize(CUevent event)
@@ -183,7 +194,7 @@ API CUresult cuEventSynchronize(CUevent event)
 API CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b)
 {
 	struct event *x = a, *y = b;
-	if (!x->recorded || !y->recorded)
+	if (!x->recorded || !y->recorded || !alive(x) || !alive(y))
 		return CUDA_ERROR_INVALID_HANDLE;
 	*ms = (float)((double)(y->time - x->time) / 1e6);
 	return CUDA_SUCCESS;

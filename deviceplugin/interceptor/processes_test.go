@@ -237,6 +237,20 @@ func TestTwoHundredProcesses(t *testing.T) {
 	_ = r
 }
 
+// TestFirstCallsOfManyThreads: who comes while another thread still looks up the
+// driver's functions waits for all of them.
+func TestFirstCallsOfManyThreads(t *testing.T) {
+	m := newMachine(t)
+	create(t, m, 64*mib, 1000)
+	for range 200 {
+		c := m.command("probe", "link", "bare")
+		c.Stdin = strings.NewReader("first-calls 16\n")
+		if out, err := c.Output(); err != nil || string(out) != "first-calls 16: INVALID_CONTEXT\n" {
+			t.Fatalf("%s %v", out, err)
+		}
+	}
+}
+
 func checkPeak(t *testing.T, m *machine, limit uint64) {
 	t.Helper()
 	if _, peak, _, err := readMachine(m); err != nil || peak > limit {

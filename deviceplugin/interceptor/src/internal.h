@@ -128,9 +128,14 @@ enum fs_symbol {
 #undef FS_CALL
 	FS_SYMBOL_COUNT
 };
-extern void *fs_real[FS_SYMBOL_COUNT];
-bool fs_resolve_cuda(void);
-bool fs_resolve_nvml(void);
+enum fs_library { FS_LIBCUDA, FS_LIBNVML };
+extern void *fs_real[FS_SYMBOL_COUNT]; // to be read only once the library is resolved
+extern void *fs_opened[2];             // by library: set when all of it is resolved
+static inline bool fs_resolved(enum fs_library library)
+{
+	return likely(__atomic_load_n(&fs_opened[library], __ATOMIC_ACQUIRE) != NULL);
+}
+bool fs_resolve(enum fs_library library);
 
 #define FS_CALL(sym, args) typedef CUresult(*fs_##sym##_fn) args;
 #include "calls.def"
@@ -142,13 +147,11 @@ bool fs_resolve_nvml(void);
 // hands over to it at once where nothing is limited.
 #define FS_ENTER(sym, args)                                                           \
 	enum fs_mode mode_ = fs_mode_now();                                           \
+	if (!fs_resolved(FS_LIBCUDA) && !fs_resolve(FS_LIBCUDA))                      \
+		return CUDA_ERROR_NO_DEVICE;                                          \
 	__typeof__(&sym) real = (__typeof__(&sym))fs_real[FS_##sym];                  \
-	if (unlikely(real == NULL)) {                                                 \
-		if (!fs_resolve_cuda())                                               \
-			return CUDA_ERROR_NO_DEVICE;                                  \
-		if ((real = (__typeof__(&sym))fs_real[FS_##sym]) == NULL)             \
-			return CUDA_ERROR_NOT_FOUND; /* older driver */               \
-	}                                                                             \
+	if (unlikely(real == NULL))                                                   \
+		return CUDA_ERROR_NOT_FOUND; /* older driver */                       \
 	if (unlikely(mode_ == FS_OFF))                                                \
 		return real args
 

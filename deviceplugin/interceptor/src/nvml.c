@@ -79,7 +79,7 @@ static int device_of(nvmlDevice_t device)
 
 #define NVML_ENTER(sym, args)                                                                          \
 	enum fs_mode mode_ = fs_mode_now();                                                            \
-	if (unlikely(fs_real[FS_##sym] == NULL) && (!fs_resolve_nvml() || fs_real[FS_##sym] == NULL))  \
+	if ((!fs_resolved(FS_LIBNVML) && !fs_resolve(FS_LIBNVML)) || fs_real[FS_##sym] == NULL)        \
 		return NVML_ERROR_FUNCTION_NOT_FOUND;                                                  \
 	__typeof__(&sym) real = (__typeof__(&sym))fs_real[FS_##sym];                                   \
 	if (unlikely(mode_ == FS_OFF))                                                                 \

@@ -11,8 +11,7 @@
 #include <string.h>
 
 void *fs_real[FS_SYMBOL_COUNT];
-
-enum library { CUDA, NVML };
+void *fs_opened[2];
 
 // The wrappers have many types; here only their addresses matter, so they are
 // declared under other names bound to the same symbols.
@@ -31,14 +30,14 @@ static const struct hook {
 	const char *base; // the name that cuGetProcAddress takes
 	int version;      // CUDA version from which that name means this symbol
 	bool per_thread;
-	enum library library;
+	enum fs_library library;
 	void *wrapper;
 } hooks[] = {
-#define FS_HOOK(sym, base, ver, class, what) {#sym, #base, ver, false, CUDA, &fs_at_##sym},
+#define FS_HOOK(sym, base, ver, class, what) {#sym, #base, ver, false, FS_LIBCUDA, &fs_at_##sym},
 #define FS_HOOK_STREAM(sym, base, ver, class, what)          \
-	{#sym, #base, ver, false, CUDA, &fs_at_##sym},       \
-	{#sym "_ptsz", #base, ver, true, CUDA, &fs_at_##sym##_ptsz},
-#define FS_NVML(sym, what) {#sym, "", 0, false, NVML, &fs_at_##sym},
+	{#sym, #base, ver, false, FS_LIBCUDA, &fs_at_##sym},       \
+	{#sym "_ptsz", #base, ver, true, FS_LIBCUDA, &fs_at_##sym##_ptsz},
+#define FS_NVML(sym, what) {#sym, "", 0, false, FS_LIBNVML, &fs_at_##sym},
 #include "entrypoints.def"
 };
 #undef FS_HOOK
@@ -56,15 +55,19 @@ static const char *const calls[] = {
 typedef void *(*dlsym_fn)(void *, const char *);
 typedef void *(*dlopen_fn)(const char *, int);
 
-static struct fs_lock resolve_lock;
-static void *opened[2]; // by library
+static void find(int i, void *library, const char *symbol)
+{
+	void *real = ((dlsym_fn)fs_libc_dlsym)(library, symbol);
+	if (real != NULL)
+		__atomic_store_n(&fs_real[i], real, __ATOMIC_RELAXED);
+}
 
 // resolve finds the real functions of a library, and with load opens it first:
 // a program that merely looks for a name must not get the driver loaded by us.
-static bool resolve(enum library library, bool load)
+static bool resolve(enum fs_library library, bool load)
 {
-	static const char *const names[] = {[CUDA] = "libcuda.so.1", [NVML] = "libnvidia-ml.so.1"};
-	if (__atomic_load_n(&opened[library], __ATOMIC_ACQUIRE) != NULL)
+	static const char *const names[] = {[FS_LIBCUDA] = "libcuda.so.1", [FS_LIBNVML] = "libnvidia-ml.so.1"};
+	if (fs_resolved(library))
 		return true;
 	if (!fs_find_libc())
 		return false;
@@ -74,23 +77,22 @@ static bool resolve(enum library library, bool load)
 		h = open(names[library], RTLD_LAZY);
 	if (h == NULL)
 		return false;
-	fs_lock(&resolve_lock);
+	// Two threads here at once write the same. A lock could be held by a thread that
+	// dlsym keeps waiting for a dlopen whose constructors wait for the lock.
 	for (int i = 0; i < HOOKS; i++)
 		if (hooks[i].library == library)
-			fs_real[i] = ((dlsym_fn)fs_libc_dlsym)(h, hooks[i].symbol);
-	for (size_t i = 0; library == CUDA && i < sizeof calls / sizeof calls[0]; i++)
-		fs_real[HOOKS + (int)i] = ((dlsym_fn)fs_libc_dlsym)(h, calls[i]);
-	__atomic_store_n(&opened[library], h, __ATOMIC_RELEASE);
-	fs_unlock(&resolve_lock);
+			find(i, h, hooks[i].symbol);
+	for (size_t i = 0; library == FS_LIBCUDA && i < sizeof calls / sizeof calls[0]; i++)
+		find(HOOKS + (int)i, h, calls[i]);
+	__atomic_store_n(&fs_opened[library], h, __ATOMIC_RELEASE);
 	return true;
 }
 
-bool fs_resolve_cuda(void) { return resolve(CUDA, true); }
-bool fs_resolve_nvml(void) { return resolve(NVML, true); }
+bool fs_resolve(enum fs_library library) { return resolve(library, true); }
 void fs_resolve_loaded(void)
 {
-	resolve(CUDA, false);
-	resolve(NVML, false);
+	resolve(FS_LIBCUDA, false);
+	resolve(FS_LIBNVML, false);
 }
 
 // hook_named is called for every dlsym of the process, so it looks at the
@@ -144,7 +146,7 @@ static int by_version(const char *base, int version, bool per_thread)
 	for (int pass = 0; pass < 2 && best < 0; pass++)
 		for (int i = 0; i < HOOKS; i++) {
 			const struct hook *h = &hooks[i];
-			if (h->library != CUDA || strcmp(h->base, base) != 0 || h->version > version)
+			if (h->library != FS_LIBCUDA || strcmp(h->base, base) != 0 || h->version > version)
 				continue;
 			// A name without per-thread form has one form for both.
 			if (h->per_thread == (pass == 0 ? per_thread : false) && (best < 0 || h->version > hooks[best].version))
@@ -166,7 +168,7 @@ static bool unknown_form(const char *base, const void *address)
 		for (int per_thread = 0; per_thread < 2; per_thread++) {
 			name[n] = '_', name[n + 1] = 'v', name[n + 2] = v;
 			memcpy(name + n + 3, per_thread ? "_ptsz" : "", per_thread ? 6 : 1);
-			if (hook_named(name) < 0 && ((dlsym_fn)fs_libc_dlsym)(opened[CUDA], name) == address)
+			if (hook_named(name) < 0 && ((dlsym_fn)fs_libc_dlsym)(fs_opened[FS_LIBCUDA], name) == address)
 				return true;
 		}
 	return false;

@@ -258,6 +258,28 @@ static CUresult threads(int argc, char **argv, struct outcome *o)
 	return CUDA_SUCCESS;
 }
 
+static void *first_call(void *together)
+{
+	CUdeviceptr p;
+	pthread_barrier_wait(together);
+	return (void *)(uintptr_t)f.cuMemAlloc_v2(&p, 1 << 20);
+}
+
+// first-calls N: N threads call the driver together, before anybody has.
+static CUresult first_calls(int argc, char **argv)
+{
+	pthread_t t[64];
+	pthread_barrier_t together;
+	void *r = NULL;
+	int n = (int)NUM(1);
+	pthread_barrier_init(&together, NULL, (unsigned int)n);
+	for (int i = 0; i < n; i++)
+		pthread_create(&t[i], NULL, first_call, &together);
+	for (int i = 0; i < n; i++)
+		pthread_join(t[i], &r);
+	return (CUresult)(uintptr_t)r;
+}
+
 CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 {
 	CUresult (*const groups[])(int, char **, struct outcome *, bool *) = {graphs, contexts, queries};
@@ -280,6 +302,8 @@ CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 			r = f.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, PTR(3), NULL, NULL);
 		return r;
 	}
+	if (IS("first-calls"))
+		return first_calls(argc, argv);
 	if (IS("threads"))
 		return threads(argc, argv, o);
 	if (IS("sleep")) {

@@ -163,6 +163,13 @@ typedef struct {
 	size_t bytesize;
 	CUdeviceptr dptr;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
+enum { CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2 };
+typedef struct {
+	unsigned long long flags;
+	CUstream hUploadStream;
+	CUgraphNode hErrNode_out;
+	int result_out;
+} CUDA_GRAPH_INSTANTIATE_PARAMS;
 typedef struct {
 	int type;
 	int reserved0[3];

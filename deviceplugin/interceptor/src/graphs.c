@@ -221,18 +221,6 @@ FS_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
 	return instantiated(real(exec, graph, flags), exec, graph, "cuGraphInstantiateWithFlags");
 }
 
-FS_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, void *params)
-{
-	FS_ENTER(cuGraphInstantiateWithParams, (exec, graph, params));
-	return instantiated(real(exec, graph, params), exec, graph, "cuGraphInstantiateWithParams");
-}
-
-FS_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, void *params)
-{
-	FS_ENTER(cuGraphInstantiateWithParams_ptsz, (exec, graph, params));
-	return instantiated(real(exec, graph, params), exec, graph, "cuGraphInstantiateWithParams");
-}
-
 // fs_graph_before reserves what the graph pool must grow by to run exec. Called
 // only where some graph allocates.
 CUresult fs_graph_before(CUgraphExec exec, const char *call)
@@ -311,6 +299,40 @@ FS_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 	if (known)
 		fs_graphs_settle(old.dev);
 	return r;
+}
+
+// Asked to upload the graph as well, the driver would take its memory before it is
+// charged; so the two are done one after the other.
+static CUresult with_params(CUresult (*real)(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *), CUgraphExec *exec, CUgraph graph,
+			    CUDA_GRAPH_INSTANTIATE_PARAMS *params, enum fs_symbol real_upload)
+{
+	bool uploads = params != NULL && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+	if (uploads)
+		params->flags ^= CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+	CUresult r = instantiated(real(exec, graph, params), exec, graph, "cuGraphInstantiateWithParams");
+	if (!uploads)
+		return r;
+	params->flags ^= CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = upload((CUresult(*)(CUgraphExec, CUstream))fs_real[real_upload], *exec, params->hUploadStream);
+	if (r != CUDA_SUCCESS) {
+		cuGraphExecDestroy(*exec);
+		*exec = NULL;
+	}
+	return r;
+}
+
+FS_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	FS_ENTER(cuGraphInstantiateWithParams, (exec, graph, params));
+	return with_params(real, exec, graph, params, FS_cuGraphUpload);
+}
+
+FS_EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	FS_ENTER(cuGraphInstantiateWithParams_ptsz, (exec, graph, params));
+	return with_params(real, exec, graph, params, FS_cuGraphUpload_ptsz);
 }
 
 FS_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)

@@ -197,12 +197,6 @@ API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph g, unsigned l
 	*out = e;
 	return CUDA_SUCCESS;
 }
-API CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph g, void *p)
-{
-	(void)p;
-	return cuGraphInstantiateWithFlags(out, g, 0);
-}
-API CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph g, void *p) { return cuGraphInstantiateWithParams(out, g, p); }
 API CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph g, CUgraphNode *error, char *log, size_t n)
 {
 	(void)error, (void)log, (void)n;
@@ -231,6 +225,13 @@ API CUresult cuGraphUpload(CUgraphExec exec, CUstream s)
 	return r;
 }
 API CUresult cuGraphUpload_ptsz(CUgraphExec e, CUstream s) { return cuGraphUpload(e, s); }
+
+API CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p)
+{
+	CUresult r = cuGraphInstantiateWithFlags(out, g, 0);
+	return r == CUDA_SUCCESS && p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD ? cuGraphUpload(*out, p->hUploadStream) : r;
+}
+API CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p) { return cuGraphInstantiateWithParams(out, g, p); }
 
 API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {

@@ -64,7 +64,7 @@
 	X(cuGraphAddChildGraphNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph)) \
 	X(cuGraphAddNode_v2, (CUgraphNode *, CUgraph, const CUgraphNode *, const void *, size_t, CUgraphNodeParams *)) \
 	X(cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long))                \
-	X(cuGraphInstantiateWithParams, (CUgraphExec *, CUgraph, void *))                           \
+	X(cuGraphInstantiateWithParams, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *))            \
 	X(cuGraphUpload, (CUgraphExec, CUstream))                                                   \
 	X(cuGraphLaunch, (CUgraphExec, CUstream))                                                   \
 	X(cuGraphExecDestroy, (CUgraphExec))                                                        \

@@ -41,8 +41,8 @@ static CUresult graphs(int argc, char **argv, struct outcome *o, bool *known)
 		r = f.cuGraphInstantiateWithFlags(&p, PTR(1), 0);
 		o->value = (uintptr_t)p;
 	} else if (IS("instantiate-params")) {
-		char params[64] = {0};
-		r = f.cuGraphInstantiateWithParams(&p, PTR(1), params);
+		CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = NUM(2)};
+		r = f.cuGraphInstantiateWithParams(&p, PTR(1), &params);
 		o->value = (uintptr_t)p;
 	} else if (IS("upload"))
 		r = f.cuGraphUpload(PTR(1), NULL);

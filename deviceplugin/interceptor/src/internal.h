@@ -207,6 +207,7 @@ void fs_context_seen(CUcontext ctx, int dev);
 void fs_contexts_forked(void);
 bool fs_capturing(CUstream stream, bool per_thread);
 void fs_throttle_forked(void);
+void fs_nvml_forked(void);
 void fs_throttle_context_gone(CUcontext ctx);
 
 static inline uint64_t fs_add(uint64_t a, uint64_t b)

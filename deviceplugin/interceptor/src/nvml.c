@@ -15,6 +15,8 @@ static struct {
 static int handle_count;
 static struct fs_lock handle_lock;
 
+void fs_nvml_forked(void) { handle_lock.word = 0; }
+
 static int hex(char c)
 {
 	if (c >= '0' && c <= '9')

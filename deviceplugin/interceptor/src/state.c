@@ -51,6 +51,7 @@ static void start_over(void)
 	fs_graphs_forked();
 	fs_contexts_forked();
 	fs_throttle_forked();
+	fs_nvml_forked();
 }
 
 enum fs_mode fs_start(void)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -258,6 +259,36 @@ static CUresult threads(int argc, char **argv, struct outcome *o)
 	return CUDA_SUCCESS;
 }
 
+static void *ask_for_ever(void *device)
+{
+	for (unsigned int n = 0;;)
+		nvmlDeviceGetGraphicsRunningProcesses_v3(device, &n, NULL);
+	return NULL;
+}
+
+// fork-while-asked N: children ask NVML, forked while other threads do.
+static CUresult fork_while_asked(int argc, char **argv)
+{
+	pthread_t t;
+	nvmlDevice_t d;
+	unsigned int n = 0;
+	CUresult r = CUDA_SUCCESS;
+	nvmlDeviceGetHandleByIndex_v2(0, &d);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&t, NULL, ask_for_ever, d);
+	for (uint64_t i = 0; i < NUM(1) && r == CUDA_SUCCESS; i++) {
+		int status = 0;
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(10); // a child that waits for a lock waits for ever
+			_exit(nvmlDeviceGetGraphicsRunningProcesses_v3(d, &n, NULL));
+		}
+		waitpid(child, &status, 0);
+		r = (CUresult)status;
+	}
+	return r;
+}
+
 static void *first_call(void *together)
 {
 	CUdeviceptr p;
@@ -302,6 +333,8 @@ CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 			r = f.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, PTR(3), NULL, NULL);
 		return r;
 	}
+	if (IS("fork-while-asked"))
+		return fork_while_asked(argc, argv);
 	if (IS("first-calls"))
 		return first_calls(argc, argv);
 	if (IS("threads"))

@@ -173,7 +173,7 @@ FS_EXPORT CUresult cuCtxSetLimit(int limit, size_t value)
 	FS_ENTER(cuCtxSetLimit, (limit, value));
 	struct fs_here here = fs_here();
 	size_t old = 0;
-	if ((limit != CU_LIMIT_MALLOC_HEAP_SIZE && limit != CU_LIMIT_PRINTF_FIFO_SIZE) || here.dev < 0 ||
+	if ((limit != CU_LIMIT_MALLOC_HEAP_SIZE && limit != CU_LIMIT_PRINTF_FIFO_SIZE) || here.dev == FS_DEV_NONE ||
 	    !HAS(cuCtxGetLimit) || CALL(cuCtxGetLimit)(&old, limit) != CUDA_SUCCESS)
 		return real(limit, value);
 	uint64_t key = (uint64_t)(uintptr_t)here.ctx ^ (uint64_t)(limit + 1) << 60;

@@ -237,6 +237,18 @@ func TestTwoHundredProcesses(t *testing.T) {
 	_ = r
 }
 
+// TestPoolEndsWhileOthersSynchronise: a synchronisation settles all pools, and must
+// not ask one that another thread is just destroying.
+func TestPoolEndsWhileOthersSynchronise(t *testing.T) {
+	m := newMachine(t, "STANDIN_PAUSE=1000")
+	create(t, m, 64*mib, 1000)
+	c := m.command("probe", "link")
+	c.Stdin = strings.NewReader("destroy-pools 50\n")
+	if out, err := c.Output(); err != nil || string(out) != "destroy-pools 50: ok 0 times the block was not charged\n" {
+		t.Errorf("%s %v", out, err)
+	}
+}
+
 // TestFirstCallsOfManyThreads: who comes while another thread still looks up the
 // driver's functions waits for all of them.
 func TestFirstCallsOfManyThreads(t *testing.T) {

@@ -319,19 +319,26 @@ FS_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pro
 FS_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
 	FS_ENTER(cuMemPoolDestroy, (pool));
+	struct pool *p = NULL;
+	fs_lock(&fs_state_lock);
+	for (int i = 0; i < MAX_POOLS; i++)
+		if (pools[i].in_use && pools[i].handle == pool)
+			p = &pools[i];
+	if (p != NULL) {
+		p->handle = NULL; // other threads that settle must not ask a pool that ends
+		p->live++;
+	}
+	fs_unlock(&fs_state_lock);
 	CUresult r = real(pool);
-	if (r != CUDA_SUCCESS)
+	if (p == NULL)
 		return r;
 	fs_lock(&fs_state_lock);
-	for (int i = 0; i < MAX_POOLS; i++) {
-		struct pool *p = &pools[i];
-		if (!p->in_use || p->handle != pool)
-			continue;
-		p->handle = NULL; // memory stays until the last block is freed
-		if (p->live == 0) {
-			fs_uncharge(p->dev, p->charged);
-			p->in_use = false;
-		}
+	p->live--;
+	if (r != CUDA_SUCCESS) {
+		p->handle = pool;
+	} else if (p->live == 0) { // else memory stays until the last block is freed
+		fs_uncharge(p->dev, p->charged);
+		p->in_use = false;
 	}
 	fs_unlock(&fs_state_lock);
 	return r;

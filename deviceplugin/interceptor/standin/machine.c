@@ -236,13 +236,18 @@ struct gpu machine_gpu(int v)
 	return g;
 }
 
-bool machine_take(int v, uint64_t bytes)
+void machine_pause(void)
 {
 	static int64_t pause = -1;
 	if (pause < 0)
 		pause = (int64_t)machine_setting("STANDIN_PAUSE", 0);
 	if (pause > 0)
 		usleep((useconds_t)pause);
+}
+
+bool machine_take(int v, uint64_t bytes)
+{
+	machine_pause();
 	lock();
 	struct gpu *g = &m->gpu[machine_index(v)];
 	if (g->size - g->used < bytes || g->used + bytes > g->peak)

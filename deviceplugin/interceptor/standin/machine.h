@@ -13,7 +13,7 @@
 //   STANDIN_UUIDS       "GPU-…,GPU-…" (default made from the index)
 //   STANDIN_POOL_CHUNK  MiB by which memory pools grow (default 2; drivers: 32)
 //   STANDIN_CONTEXT     MiB that a context takes (default 0)
-//   STANDIN_PAUSE       microseconds that taking memory takes (default 0)
+//   STANDIN_PAUSE       microseconds that taking memory or ending a pool takes (default 0)
 //   STANDIN_ALIASES     1: cuGetProcAddress returns other addresses than dlsym
 //   NVIDIA_VISIBLE_DEVICES  UUIDs of the GPUs to show, as a container runtime sets it
 
@@ -43,6 +43,7 @@ int machine_index(int visible);      // into the file
 struct gpu machine_gpu(int visible); // a copy
 bool machine_take(int visible, uint64_t bytes);
 void machine_give(int visible, uint64_t bytes);
+void machine_pause(void);
 // machine_run queues work of that length and returns when it ends.
 uint64_t machine_run(int visible, uint64_t not_before, uint64_t ns);
 int machine_procs(int visible, struct proc *out, int max);

@@ -138,6 +138,7 @@ API CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	if (current_pool[p->dev] == p)
 		current_pool[p->dev] = default_pool[p->dev];
 	pthread_mutex_unlock(&big);
+	machine_pause();
 	return CUDA_SUCCESS;
 }
 

@@ -289,6 +289,44 @@ static CUresult fork_while_asked(int argc, char **argv)
 	return r;
 }
 
+static _Atomic bool destroying;
+
+static void *sync_meanwhile(void *ctx)
+{
+	f.cuCtxSetCurrent(ctx);
+	while (destroying)
+		f.cuCtxSynchronize();
+	return NULL;
+}
+
+// destroy-pools N: pools with a block each are destroyed while another thread
+// synchronises. The block stays charged.
+static CUresult destroy_pools(int argc, char **argv, struct outcome *o)
+{
+	pthread_t t;
+	CUcontext ctx;
+	CUmemPoolProps props = {.allocType = 1, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	size_t free_, total;
+	int wrong = 0;
+	f.cuDevicePrimaryCtxRetain(&ctx, 0);
+	destroying = true;
+	pthread_create(&t, NULL, sync_meanwhile, ctx);
+	for (uint64_t i = 0; i < NUM(1); i++) {
+		CUmemoryPool pool;
+		CUdeviceptr p;
+		f.cuMemPoolCreate(&pool, &props);
+		f.cuMemAllocFromPoolAsync(&p, 2 << 20, pool, NULL);
+		f.cuMemPoolDestroy(pool);
+		f.cuMemGetInfo_v2(&free_, &total);
+		wrong += total - free_ != 2 << 20;
+		f.cuMemFree_v2(p);
+	}
+	destroying = false;
+	pthread_join(t, NULL);
+	snprintf(o->text, sizeof o->text, "%d times the block was not charged", wrong);
+	return CUDA_SUCCESS;
+}
+
 static void *first_call(void *together)
 {
 	CUdeviceptr p;
@@ -335,6 +373,8 @@ CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 	}
 	if (IS("fork-while-asked"))
 		return fork_while_asked(argc, argv);
+	if (IS("destroy-pools"))
+		return destroy_pools(argc, argv, o);
 	if (IS("first-calls"))
 		return first_calls(argc, argv);
 	if (IS("threads"))

@@ -78,6 +78,12 @@ func TestWithoutAgent(t *testing.T) {
 	if out, err := c.Output(); err != nil || string(out) != "a = alloc 30GiB: ok\n" {
 		t.Errorf("without limits: %v\n%s", err, out)
 	}
+	c = m.command("probe", "link")
+	c.Env = append(c.Env, "FAIRSLICE_REGION=", "FAIRSLICE_GPU_MEMORY_MIB=64M")
+	c.Stdin = strings.NewReader("alloc 2MiB\n")
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "alloc 2MiB: OUT_OF_MEMORY\n") || !strings.Contains(string(out), "FAIRSLICE_GPU_MEMORY_MIB") {
+		t.Errorf("with a limit that is not a number: %v\n%s", err, out)
+	}
 }
 
 // TestUpgradeUnderRunningProcesses guards against HAMi #727 and #753: a new library

@@ -44,24 +44,33 @@ static void *map_file(const char *dir, const char *name, size_t size, bool writa
 	return at;
 }
 
-static uint64_t env_number(const char *name, uint64_t otherwise)
+// env_number is false for a value that is not a number.
+static bool env_number(const char *name, uint64_t *n)
 {
 	const char *p = getenv(name);
-	if (p == NULL || *p < '0' || *p > '9')
-		return otherwise;
-	uint64_t n = 0;
+	if (p == NULL || *p == 0)
+		return true;
+	*n = 0;
 	for (; *p >= '0' && *p <= '9'; p++)
-		n = fs_add(fs_mul(n, 10), (uint64_t)(*p - '0'));
-	return *p ? otherwise : n;
+		*n = fs_add(fs_mul(*n, 10), (uint64_t)(*p - '0'));
+	return *p == 0;
+}
+
+static enum fs_mode closed(bool quiet, const char *where, const char *what)
+{
+	if (!quiet)
+		fs_say("the GPU budget in %s cannot be used (%s); no GPU memory will be granted", where, what);
+	return FS_CLOSED;
 }
 
 // limits_from_environment serves a program that is run by hand, without a node
 // agent: one budget per process for every GPU. It is never reached where a
 // region is mounted.
-static enum fs_mode limits_from_environment(void)
+static enum fs_mode limits_from_environment(bool quiet)
 {
-	uint64_t mib = env_number("FAIRSLICE_GPU_MEMORY_MIB", 0);
-	uint64_t milli = env_number("FAIRSLICE_GPU_MILLI", 1000);
+	uint64_t mib = 0, milli = 1000;
+	if (!env_number("FAIRSLICE_GPU_MEMORY_MIB", &mib) || !env_number("FAIRSLICE_GPU_MILLI", &milli))
+		return closed(quiet, "the environment", "FAIRSLICE_GPU_MEMORY_MIB or FAIRSLICE_GPU_MILLI is not a number");
 	if (mib == 0 && (milli == 0 || milli >= 1000))
 		return FS_OFF;
 	struct fs_limits *l = mmap(NULL, sizeof *l, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -77,13 +86,6 @@ static enum fs_mode limits_from_environment(void)
 	return FS_ON;
 }
 
-static enum fs_mode closed(bool quiet, const char *dir, const char *what)
-{
-	if (!quiet)
-		fs_say("the GPU budget in %s cannot be used (%s); no GPU memory will be granted", dir, what);
-	return FS_CLOSED;
-}
-
 enum fs_mode fs_region_open(bool quiet)
 {
 	if (limits != NULL)
@@ -92,7 +94,7 @@ enum fs_mode fs_region_open(bool quiet)
 	if (access(REGION_DIR "/limits", F_OK) != 0 && errno == ENOENT) {
 		dir = getauxval(AT_SECURE) ? NULL : getenv("FAIRSLICE_REGION");
 		if (dir == NULL || *dir == 0)
-			return getauxval(AT_SECURE) ? FS_OFF : limits_from_environment();
+			return getauxval(AT_SECURE) ? FS_OFF : limits_from_environment(quiet);
 	}
 	const struct fs_limits *l = map_file(dir, "limits", sizeof *l, false);
 	if (l == NULL || l->magic != FS_LIMITS_MAGIC)

@@ -33,6 +33,7 @@ func TestComputeShare(t *testing.T) {
 		{"kernel", 100, 1, "link"},
 		{"kernel", 30000, 1, "link"},
 		{"reset", 1000, 1, "link"},
+		{"threads", 20000, 1, "link"},
 		{"kernel", 1000, 4, "link"},
 	} {
 		t.Run(fmt.Sprintf("%s of %dus by %d through %s", c.how, c.micros, c.processes, c.way), func(t *testing.T) {
@@ -79,7 +80,11 @@ func busyShare(t *testing.T, milli uint32, how string, micros, processes int, wa
 		if milli == 1000 || how == "reset" {
 			mode = "sync"
 		}
-		c.Stdin = strings.NewReader(before + "busy " + strconv.Itoa(micros) + " 1.5 " + mode + "\n")
+		work := "busy " + strconv.Itoa(micros) + " 1.5 " + mode
+		if how == "threads" { // on a stream each, with pauses in which nobody looks at what has run
+			work = "busy-threads 16 " + strconv.Itoa(micros) + " 1.5 150000"
+		}
+		c.Stdin = strings.NewReader(before + work + "\n")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -199,6 +199,8 @@ static int admit(struct fs_here here, CUstream stream, bool per_thread)
 		return dev;
 	take_turn(dev, expected);
 	fs_lock(&run_lock[dev]);
+	if (g->active && CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY)
+		finish(dev, g); // it ended while we waited for our turn
 	bool measured = !g->active && begin_run(g, here.ctx, stream, per_thread, expected);
 	if (!measured) {
 		// Its run is still under way, or another thread began one: that one pays.

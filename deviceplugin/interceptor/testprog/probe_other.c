@@ -228,6 +228,44 @@ static CUresult busy(int argc, char **argv)
 	return f.cuCtxSynchronize();
 }
 
+struct busy_thread {
+	CUcontext ctx;
+	CUfunction kernel;
+	double end;
+	useconds_t gap;
+};
+
+static void *busy_body(void *arg)
+{
+	struct busy_thread *b = arg;
+	CUstream s;
+	CUresult r = f.cuCtxSetCurrent(b->ctx);
+	for (f.cuStreamCreate(&s, 0); r == CUDA_SUCCESS && seconds() < b->end;) {
+		r = f.cuLaunchKernel(b->kernel, 1, 1, 1, 1, 1, 1, 0, s, NULL, NULL);
+		f.cuStreamSynchronize(s);
+		usleep(b->gap);
+	}
+	return (void *)(uintptr_t)r;
+}
+
+// busy-threads N MICROSECONDS SECONDS GAP launches from N threads, on a stream each,
+// that do something else for GAP microseconds after each launch.
+static CUresult busy_threads(int argc, char **argv)
+{
+	pthread_t t[64];
+	struct busy_thread b = {.end = seconds() + atof(argv[3]), .gap = (useconds_t)NUM(4)};
+	char name[32];
+	void *r = NULL;
+	snprintf(name, sizeof name, "busy_%s", argv[2]);
+	f.cuModuleGetFunction(&b.kernel, NULL, name);
+	f.cuDevicePrimaryCtxRetain(&b.ctx, 0);
+	for (uint64_t i = 0; i < NUM(1); i++)
+		pthread_create(&t[i], NULL, busy_body, &b);
+	for (uint64_t i = 0; i < NUM(1); i++)
+		pthread_join(t[i], &r);
+	return (CUresult)(uintptr_t)r;
+}
+
 static void *thread_body(void *arg)
 {
 	CUcontext ctx;
@@ -362,6 +400,8 @@ CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 	*known = true;
 	if (IS("busy"))
 		return busy(argc, argv);
+	if (IS("busy-threads"))
+		return busy_threads(argc, argv);
 	if (IS("busy-on")) { // MICROSECONDS TIMES STREAM
 		char name[32];
 		CUfunction k;

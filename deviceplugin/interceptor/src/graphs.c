@@ -16,12 +16,14 @@
 enum { MAX_DEPTH = 8 };
 
 static uint64_t charged[FS_MAX_DEVICES];
+static uint64_t held[FS_MAX_DEVICES]; // what graphs that ran leave allocated, at most
 static uint32_t flying[FS_MAX_DEVICES];
 _Atomic uint32_t fs_graphs_active;
 
 void fs_graphs_forked(void)
 {
 	memset(charged, 0, sizeof charged);
+	memset(held, 0, sizeof held);
 	memset(flying, 0, sizeof flying);
 	atomic_store(&fs_graphs_active, 0);
 }
@@ -197,7 +199,7 @@ static CUresult instantiated(CUresult r, CUgraphExec *exec, CUgraph graph, const
 	}
 	atomic_store(&fs_graphs_active, 1);
 	fs_lock(&fs_state_lock);
-	fs_insert(&(struct fs_entry){.kind = FS_EXEC, .key = (uint64_t)(uintptr_t)*exec, .bytes = w.peak, .dev = (int16_t)w.dev});
+	fs_insert(&(struct fs_entry){.kind = FS_EXEC, .key = (uint64_t)(uintptr_t)*exec, .bytes = w.peak, .size = w.live, .dev = (int16_t)w.dev});
 	settle(w.dev); // a driver may take the memory already here
 	fs_unlock(&fs_state_lock);
 	return r;
@@ -233,8 +235,9 @@ CUresult fs_graph_before(CUgraphExec exec, const char *call)
 	}
 	int dev = e->dev;
 	settle(dev);
-	// A graph that runs again uses its own memory again.
-	uint64_t idle = fs_sub(attribute(dev, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), e->flags ? 0 : attribute(dev, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT));
+	// A graph that runs again uses its own memory again, not what others hold.
+	uint64_t used = attribute(dev, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT), others = fs_sub(held[dev], e->size);
+	uint64_t idle = fs_sub(attribute(dev, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), e->flags && others < used ? others : used);
 	uint64_t need = fs_sub(e->bytes, idle);
 	flying[dev]++;
 	fs_unlock(&fs_state_lock);
@@ -243,8 +246,10 @@ CUresult fs_graph_before(CUgraphExec exec, const char *call)
 	e = fs_find(FS_EXEC, (uint64_t)(uintptr_t)exec);
 	if (fits) {
 		charged[dev] = fs_add(charged[dev], need);
-		if (e != NULL)
+		if (e != NULL && e->flags == 0) {
+			held[dev] = fs_add(held[dev], e->size);
 			e->flags = 1;
+		}
 	} else {
 		flying[dev]--;
 	}
@@ -294,6 +299,8 @@ FS_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 	struct fs_entry old;
 	fs_lock(&fs_state_lock);
 	bool known = fs_remove(FS_EXEC, (uint64_t)(uintptr_t)exec, &old);
+	if (known && old.flags)
+		held[old.dev] = fs_sub(held[old.dev], old.size);
 	fs_unlock(&fs_state_lock);
 	CUresult r = real(exec);
 	if (known)

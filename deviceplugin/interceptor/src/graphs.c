@@ -28,20 +28,23 @@ void fs_graphs_forked(void)
 	atomic_store(&fs_graphs_active, 0);
 }
 
-static uint64_t attribute(int dev, int which)
+static uint64_t attribute(int dev, int which, uint64_t otherwise)
 {
 	uint64_t n = 0;
 	if (!HAS(cuDeviceGetGraphMemAttribute) ||
 	    CALL(cuDeviceGetGraphMemAttribute)(fs_ordinal_of(dev), which, &n) != CUDA_SUCCESS)
-		return 0;
+		return otherwise;
 	return n;
 }
+
+// reserved: after a fault the driver answers nothing, while the memory stays taken.
+static uint64_t reserved(int dev) { return attribute(dev, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, charged[dev]); }
 
 // settle makes the charge equal to what the device's graph pool has reserved;
 // under fs_state_lock.
 static void settle(int dev)
 {
-	uint64_t now = attribute(dev, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
+	uint64_t now = reserved(dev);
 	if (now > charged[dev]) {
 		if (!fs_charge(dev, now - charged[dev]))
 			fs_charge_anyway(dev, now - charged[dev]); // it is taken: count it
@@ -236,8 +239,8 @@ CUresult fs_graph_before(CUgraphExec exec, const char *call)
 	int dev = e->dev;
 	settle(dev);
 	// A graph that runs again uses its own memory again, not what others hold.
-	uint64_t used = attribute(dev, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT), others = fs_sub(held[dev], e->size);
-	uint64_t idle = fs_sub(attribute(dev, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), e->flags && others < used ? others : used);
+	uint64_t used = attribute(dev, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, 0), others = fs_sub(held[dev], e->size);
+	uint64_t idle = fs_sub(reserved(dev), e->flags && others < used ? others : used);
 	uint64_t need = fs_sub(e->bytes, idle);
 	flying[dev]++;
 	fs_unlock(&fs_state_lock);

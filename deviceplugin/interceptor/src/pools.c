@@ -54,6 +54,17 @@ static uint64_t attribute(CUmemoryPool handle, int which)
 	return CALL(cuMemPoolGetAttribute)(handle, which, &n) == CUDA_SUCCESS ? n : 0;
 }
 
+// reserved_by is what a pool has reserved: nothing where it is gone. After a fault the
+// driver answers every call with it, while the memory stays taken, and charged.
+static uint64_t reserved_by(const struct pool *p)
+{
+	uint64_t n = 0;
+	CUresult r = CALL(cuMemPoolGetAttribute)(p->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &n);
+	if (r == CUDA_SUCCESS)
+		return n;
+	return r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_INVALID_HANDLE || r == CUDA_ERROR_CONTEXT_IS_DESTROYED ? 0 : p->charged;
+}
+
 // settle_one makes the charge equal to what the pool has reserved; under
 // fs_state_lock. While allocations are in flight it only ever raises it. False:
 // the pool holds more than could be charged; it is charged nevertheless.
@@ -61,7 +72,7 @@ static bool settle_one(struct pool *p)
 {
 	if (p->imported || p->handle == NULL || p->dev < 0)
 		return true;
-	uint64_t now = attribute(p->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+	uint64_t now = reserved_by(p);
 	bool fits = true;
 	if (now > p->charged) {
 		fits = fs_charge(p->dev, now - p->charged);

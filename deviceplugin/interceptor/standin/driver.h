@@ -48,6 +48,7 @@ struct stream {
 	uint64_t busy_until;
 	struct graph *capture;
 };
+extern CUresult fault; // of a kernel: what the driver answers from then on
 struct stream *stream_of(CUstream s); // resolves the default streams
 CUresult block_free(CUdeviceptr ptr);
 void context_freed(struct context *c);

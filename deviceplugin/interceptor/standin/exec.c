@@ -3,7 +3,7 @@
 
 // Test code: streams, events and kernels that do nothing for a stated time. The
 // kernel "busy_500" keeps the GPU busy for 500 microseconds; the GPU runs one
-// after the other, across processes.
+// after the other, across processes. The kernel "fault" faults.
 
 #include "driver.h"
 
@@ -12,7 +12,9 @@
 
 struct kernel {
 	uint64_t ns;
+	bool faults;
 };
+CUresult fault;
 static struct stream default_stream[MAX_GPUS];
 
 struct stream *stream_of(CUstream s)
@@ -109,7 +111,7 @@ API CUresult cuStreamSynchronize(CUstream stream)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	sleep_until(s->busy_until);
 	pools_synchronised();
-	return CUDA_SUCCESS;
+	return fault;
 }
 API CUresult cuStreamSynchronize_ptsz(CUstream s) { return cuStreamSynchronize(s); }
 API CUresult cuStreamQuery(CUstream stream)
@@ -212,10 +214,11 @@ API CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
 {
 	unsigned long us = 0;
 	(void)m;
-	if (sscanf(name, "busy_%lu", &us) != 1)
+	bool faults = strcmp(name, "fault") == 0;
+	if (!faults && sscanf(name, "busy_%lu", &us) != 1)
 		return CUDA_ERROR_NOT_FOUND;
 	struct kernel *k = malloc(sizeof *k);
-	k->ns = us * 1000;
+	*k = (struct kernel){us * 1000, faults};
 	*f = k;
 	return CUDA_SUCCESS;
 }
@@ -225,7 +228,9 @@ static CUresult launch(struct kernel *k, CUstream stream)
 	struct stream *s = stream_of(stream);
 	if (s == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (s->capture)
+	if (k->faults)
+		fault = CUDA_ERROR_LAUNCH_FAILED;
+	else if (s->capture)
 		graph_kernel_node(s->capture, k->ns);
 	else if (k->ns > 0)
 		s->busy_until = machine_run(s->dev, s->busy_until, k->ns);

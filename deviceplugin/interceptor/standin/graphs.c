@@ -280,6 +280,8 @@ API CUresult cuDeviceGetGraphMemAttribute(CUdevice d, int attribute, void *value
 {
 	if (d < 0 || d >= machine_gpus())
 		return CUDA_ERROR_INVALID_DEVICE;
+	if (fault != CUDA_SUCCESS)
+		return fault;
 	*(uint64_t *)value = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT ? used[d] : reserved[d];
 	return CUDA_SUCCESS;
 }

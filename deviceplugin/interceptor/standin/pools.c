@@ -161,6 +161,8 @@ API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value
 API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value)
 {
 	struct pool *p = pool;
+	if (fault != CUDA_SUCCESS)
+		return fault;
 	if (p->destroyed)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (attribute) {

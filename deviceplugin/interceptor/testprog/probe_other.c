@@ -400,6 +400,11 @@ CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 	*known = true;
 	if (IS("busy"))
 		return busy(argc, argv);
+	if (IS("fault")) {
+		CUfunction k;
+		f.cuModuleGetFunction(&k, NULL, "fault");
+		return f.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	}
 	if (IS("busy-threads"))
 		return busy_threads(argc, argv);
 	if (IS("busy-on")) { // MICROSECONDS TIMES STREAM

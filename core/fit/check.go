@@ -33,9 +33,16 @@ func Check(c *model.Cluster, podUID, node string) *explain.Reason {
 		held := p.Held
 		home := p.Node == n
 		c.Move(p, model.Place{})
-		if now, _ := Again(c, p, n, held); home && now {
+		if now, _ := Again(c, p, n, held); home && now && len(held) == p.Shape.GPUs {
 			return nil
 		}
+		if r := checkRoom(c, p, n); !home || r != nil {
+			return r
+		}
+		// It would start on the GPUs that it was promised, whatever else is free.
+		r := refusal("node %s: the GPUs that the pod was promised there are not free", node)
+		r.Code = explain.WaitingForRelease
+		return r
 	}
 	return checkRoom(c, p, n)
 }

@@ -241,6 +241,18 @@ func TestCheckCountsAPromiseAsOwn(t *testing.T) {
 	if r == nil || r.Code != explain.WaitingForRelease {
 		t.Errorf("room that another still holds: %+v", r)
 	}
+	onOne := func(gpu string) func(*model.Pod) {
+		return func(p *model.Pod) {
+			p.State, p.Node, p.Claims = model.Promised, "n", []model.GPUClaim{whole(1)}
+			p.Held = []model.HeldGPU{{Claim: "main", GPU: gpu, Milli: 1000, MemoryMiB: 1000}}
+		}
+	}
+	if r := fit.Check(one(t, nil, onOne("0"), holds("a", model.Releasing, "0", 100, 100)), "p", "n"); r == nil || r.Code != explain.WaitingForRelease {
+		t.Errorf("a GPU that another still holds, while the other one is free: %+v", r)
+	}
+	if r := fit.Check(one(t, nil, onOne("gone")), "p", "n"); r == nil || r.Code != explain.WaitingForRelease {
+		t.Errorf("a GPU that the node has no more: %+v", r)
+	}
 }
 
 // TestGPUs says which GPUs a share takes.

@@ -35,6 +35,13 @@ func (l *Ledger) keepSeats(w *workload, before map[string]seat, h *heads) {
 		l.holds[uid] = held
 		l.feedHold(held)
 	}
+	// Who stands in may be there already: without its place it would find the
+	// room taken by what is held for it.
+	for _, e := range w.sorted() {
+		if e.state == stateWaiting && !e.facts.deleting && l.succeed(e) {
+			l.refeed(e)
+		}
+	}
 }
 
 // keeps is true if somebody makes the pod again, and nobody was promised its

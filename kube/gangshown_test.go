@@ -212,3 +212,21 @@ func TestFinishedMembersOfSubGroupsCount(t *testing.T) {
 		t.Errorf("of the finished member is left: %+v", v.SubGroups)
 	}
 }
+
+// TestReplacementThatComesAtOnceGetsThePlace of the lost member also when no cycle
+// has seen the gang without either.
+func TestReplacementThatComesAtOnceGetsThePlace(t *testing.T) {
+	p := newGangPlay(t)
+	p.run(`
+		node n1 gpus=2
+		pod a queue=q group=g gpu=1 node=n1 phase=Running owner=o assigned=n1-g0
+		pod b queue=q group=g gpu=1 node=n1 phase=Running owner=o assigned=n1-g1
+		decide`)
+	p.ledger.RemovePod("b")
+	p.ledger.SetPod(podOf("b2", args{"queue": "q", "group": "g", "gpu": "1", "owner": "o"}, p.time))
+	p.run(`
+		decide
+		want b2 promised
+		assume uid=b2 node=n1
+		want b2 assumed`)
+}

@@ -110,8 +110,8 @@ func (l *Ledger) heldFor(key string) bool {
 // pod of the same owner that asks for the same.
 func (l *Ledger) succeed(e *entry) bool {
 	f := e.facts
-	if f.owner == "" || f.node != "" {
-		return false
+	if f.owner == "" || f.node != "" || f.foreignGate {
+		return false // behind a gate of somebody else it could keep the place for ever
 	}
 	for _, victim := range slices.Sorted(maps.Keys(l.holds)) {
 		h := l.holds[victim]

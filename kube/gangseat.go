@@ -44,11 +44,11 @@ func (l *Ledger) keepSeats(w *workload, before map[string]seat, h *heads) {
 	}
 }
 
-// keeps is true if somebody makes the pod again, and nobody was promised its
-// room when it was evicted.
+// keeps is true if somebody makes the pod again, which its kubelet would not turn
+// away as well, and nobody was promised its room when it was evicted.
 func (s seat) keeps() bool {
 	e := s.entry
-	return e != nil && e.sentence == nil && e.facts.owner != "" && e.facts.recreated &&
+	return e != nil && e.sentence == nil && e.facts.turnedAway == "" && e.facts.owner != "" && e.facts.recreated &&
 		(e.facts.member == nil || !e.facts.member.NotRecreated)
 }
 

@@ -227,7 +227,8 @@ func (l *Ledger) view(e *entry) PodView {
 }
 
 // VictimsFor returns the node that the plan clears for the pod and the UIDs of
-// the pods that must end there and have not begun to; "" if there are none.
+// the pods that it evicts there and that have not begun to end; "" if there are
+// none.
 func (l *Ledger) VictimsFor(uid string) (node string, victims []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +238,7 @@ func (l *Ledger) VictimsFor(uid string) (node string, victims []string) {
 	}
 	for _, v := range e.awaits {
 		victim := l.pods[v]
-		if victim != nil && victim.holds() && victim.node == e.node && !victim.facts.deleting {
+		if victim != nil && victim.sentence != nil && victim.holds() && victim.node == e.node && !victim.facts.deleting {
 			victims = append(victims, v)
 		}
 	}

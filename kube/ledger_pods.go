@@ -45,6 +45,11 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 	if known && e.facts.queueLabel != facts.queueLabel {
 		e.planReason = nil // it was about the other queue
 	}
+	if known && e.state == statePromised && e.facts.nominated == e.node && facts.nominated == "" {
+		// kube-scheduler tried the node and took the nomination back: a refusal
+		// also in the words of an earlier one.
+		e.refusal = ""
+	}
 	if e.facts = facts; !known {
 		l.index.add(e)
 	}

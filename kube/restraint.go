@@ -50,6 +50,9 @@ func newRestraint() restraint {
 
 // again is the record after one more eviction.
 func (r record) again(base time.Duration, now int64) record {
+	if r.forgotten(now) {
+		r = record{}
+	}
 	delay := backoff(base, backoffGrowth*base, r.times)
 	return record{r.times + 1, now + int64(delay), base}
 }

@@ -65,6 +65,35 @@ func TestGangIsSparedOnce(t *testing.T) {
 	}
 }
 
+// TestSinglePodLeftAloneIsSparedAsAtFirst though the pod has its record from one
+// that it stands in for.
+func TestSinglePodLeftAloneIsSparedAsAtFirst(t *testing.T) {
+	p := newPlayer()
+	p.restart(func(c *Config) { c.EvictionBackoff = time.Minute })
+	p.node("n1", args{"gpus": "1"})
+	p.queue("a", args{"quota": "1"})
+	p.queue("b", args{})
+	for round, c := range []struct{ peace, want time.Duration }{
+		{0, time.Minute}, {time.Minute, 2 * time.Minute}, {2 * time.Minute, 4 * time.Minute}, {20 * time.Minute, time.Minute},
+	} {
+		p.time = p.time.Add(c.peace)
+		uid := string(rune('p' + round))
+		a := args{"queue": "b", "gpu": "1", "owner": "rs", "phase": "Running"}
+		p.ledger.SetPod(podOf(uid, a, p.time))
+		a["node"], a["assigned"] = "n1", "n1-g0"
+		p.ledger.SetPod(podOf(uid, a, p.time))
+		p.ledger.SetPod(podOf("claimant", args{"queue": "a", "gpu": "1", "gated": ""}, p.time))
+		if got := len(p.ledger.Decide().Plan.Evictions); got != 1 {
+			t.Fatalf("%d evictions, want that of %s", got, uid)
+		}
+		p.ledger.RemovePod(uid)
+		p.ledger.RemovePod("claimant")
+		if got := time.Duration(p.ledger.restraint.owners["rs"][0].until - p.time.UnixNano()); got != c.want {
+			t.Errorf("after eviction %d the next pod is spared for %s, want %s", round+1, got, c.want)
+		}
+	}
+}
+
 // TestBackoffIsInherited from the nearest queue that sets one, 0 included.
 func TestBackoffIsInherited(t *testing.T) {
 	p := newPlayer()

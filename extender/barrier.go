@@ -24,39 +24,47 @@ type gate struct {
 }
 
 // pass blocks until complete() holds for some arrival of this gang, or ctx is
-// done. complete is called with the barrier locked and must be quick.
-func (b *barrier) pass(ctx context.Context, gang string, complete func() bool) error {
-	b.mu.Lock()
-	if b.gangs == nil {
-		b.gangs = map[string]*gate{}
+// done: then giveUp() takes the member out of the ledger before anybody else is
+// counted. Both are called with the barrier locked and must be quick.
+func (b *barrier) pass(ctx context.Context, gang string, complete func() bool, giveUp func()) error {
+	g := b.arrive(gang, complete)
+	if g == nil {
+		return nil
 	}
+	select {
+	case <-g.opened:
+		return nil
+	case <-ctx.Done():
+	}
+	return b.leave(gang, g, ctx.Err(), giveUp)
+}
+
+// arrive opens the gate, or returns the one to wait at.
+func (b *barrier) arrive(gang string, complete func() bool) *gate {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	g := b.gangs[gang]
 	if complete() {
 		if g != nil {
 			close(g.opened)
 			delete(b.gangs, gang)
 		}
-		b.mu.Unlock()
 		return nil
 	}
 	if g == nil {
 		g = &gate{opened: make(chan struct{})}
+		if b.gangs == nil {
+			b.gangs = map[string]*gate{}
+		}
 		b.gangs[gang] = g
 	}
 	g.waiting++
-	b.mu.Unlock()
-
-	select {
-	case <-g.opened:
-		return nil
-	case <-ctx.Done():
-	}
-	return b.leave(gang, g, ctx.Err())
+	return g
 }
 
 // leave takes a member out unless the gate opened in the same moment: from
 // then on the others bind in the belief that this one does.
-func (b *barrier) leave(gang string, g *gate, cause error) error {
+func (b *barrier) leave(gang string, g *gate, cause error, giveUp func()) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
@@ -68,5 +76,6 @@ func (b *barrier) leave(gang string, g *gate, cause error) error {
 	if g.waiting == 0 {
 		delete(b.gangs, gang)
 	}
+	giveUp()
 	return cause
 }

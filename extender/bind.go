@@ -86,7 +86,6 @@ func (s *Server) bindPod(ctx context.Context, pod PodKey, node string) error {
 		return fmt.Errorf("pod %s cannot be bound to node %s: %w", pod, node, err)
 	}
 	if err := s.awaitGang(ctx, pod, view.Workload); err != nil {
-		s.ledger.Forget(pod.UID)
 		return err
 	}
 	return s.writeAssumed(ctx, pod, node, assignment)
@@ -110,7 +109,8 @@ func (s *Server) bindUnknown(ctx context.Context, pod PodKey, node string) error
 // errGangShort says that a gang lost members that it needs while others waited.
 var errGangShort = errors.New("the gang has too few members with a place")
 
-// awaitGang blocks until the gang's minimum has been assumed.
+// awaitGang blocks until the gang's minimum has been assumed; after an error the
+// pod is so no more.
 func (s *Server) awaitGang(ctx context.Context, pod PodKey, workload string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.BarrierTimeout,
 		fmt.Errorf("the others did not arrive within %s", s.options.BarrierTimeout))
@@ -118,9 +118,13 @@ func (s *Server) awaitGang(ctx context.Context, pod PodKey, workload string) err
 	ctx, stop := s.whileGangHolds(ctx, pod)
 	defer stop()
 	started := time.Now()
+	var have, need int
 	err := s.gangs.pass(ctx, workload, func() bool {
 		ready, _, _ := s.ledger.GangReady(workload)
 		return ready
+	}, func() {
+		_, have, need = s.ledger.GangReady(workload)
+		s.ledger.Forget(pod.UID)
 	})
 	s.metrics.barrier.Observe(time.Since(started).Seconds())
 	if err == nil {
@@ -129,7 +133,6 @@ func (s *Server) awaitGang(ctx context.Context, pod PodKey, workload string) err
 	if cause := context.Cause(ctx); errors.Is(cause, ErrPodGone) {
 		return fmt.Errorf("pod %s (UID %s): %w", pod, pod.UID, cause)
 	}
-	_, have, need := s.ledger.GangReady(workload)
 	return fmt.Errorf("gang %s: %d of the %d members that must start together were ready to bind: %w; all of them try again",
 		workload, have, need, context.Cause(ctx))
 }

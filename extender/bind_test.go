@@ -162,6 +162,27 @@ func TestGangShortOfOneBindsNobody(t *testing.T) {
 	}
 }
 
+// TestMemberThatGivesUpIsNotCounted by one that arrives before the ledger knows.
+func TestMemberThatGivesUpIsNotCounted(t *testing.T) {
+	ledger, api := newFakeLedger("n1"), newFakeAPI()
+	ledger.planGang("ns/gang", 2, "n1", gangOf(2)...)
+	srv := testServer(t, ledger, api)
+	answer := make(chan string, 1)
+	ledger.onForget = func(uid string) {
+		if uid != "g0" {
+			return
+		}
+		go func() { _, got := post(t, srv, "/bind", bindBody("g1", "n1")); answer <- got }()
+		time.Sleep(100 * time.Millisecond) // g1 would pass by now
+	}
+	if _, got := post(t, srv, "/bind", bindBody("g0", "n1")); got == bound {
+		t.Fatal("g0 was bound alone")
+	}
+	if got := <-answer; got == bound || len(api.bound) > 0 {
+		t.Errorf("g0 gave up and g1 was bound without it: %s", got)
+	}
+}
+
 func TestGangGivesUpAtOnceWhenAMemberIsDeleted(t *testing.T) {
 	ledger, api := newFakeLedger("n1"), newFakeAPI()
 	ledger.planGang("ns/gang", 3, "n1", gangOf(3)...)

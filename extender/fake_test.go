@@ -23,6 +23,7 @@ type fakeLedger struct {
 	pods     map[string]*kube.PodView
 	victims  map[string][]string
 	panicOn  string
+	onForget func(uid string)
 	forgot   []string
 	doubted  []string
 }
@@ -139,6 +140,9 @@ func (l *fakeLedger) Assume(uid, node string) (string, error) {
 func (l *fakeLedger) ConfirmBound(uid string) { l.set(uid, func(v *kube.PodView) { v.Bound = true }) }
 
 func (l *fakeLedger) Forget(uid string) {
+	if l.onForget != nil {
+		l.onForget(uid)
+	}
 	l.set(uid, func(v *kube.PodView) { v.Assumed = false })
 	l.mu.Lock()
 	defer l.mu.Unlock()

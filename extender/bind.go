@@ -58,17 +58,22 @@ func (s *Server) bindOnce(ctx context.Context, pod PodKey, node string) error {
 			return fmt.Errorf("pod %s: %w", pod, ctx.Err())
 		}
 	}
-	f := &flight{node: node, done: make(chan struct{})}
+	f := &flight{node: node, done: make(chan struct{}), err: errPanicked}
 	s.flights.byID[pod] = f
 	s.flights.mu.Unlock()
 
+	defer func() { // also after a panic, or nobody could bind the pod any more
+		s.flights.mu.Lock()
+		delete(s.flights.byID, pod)
+		s.flights.mu.Unlock()
+		close(f.done)
+	}()
 	f.err = s.bindPod(ctx, pod, node)
-	s.flights.mu.Lock()
-	delete(s.flights.byID, pod)
-	s.flights.mu.Unlock()
-	close(f.done)
 	return f.err
 }
+
+// errPanicked is the answer to a call that ended in a panic.
+var errPanicked = errors.New("internal error of the fairslice extender, see its log")
 
 func (s *Server) bindPod(ctx context.Context, pod PodKey, node string) error {
 	view, known := s.ledger.Lookup(pod.UID)

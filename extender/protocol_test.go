@@ -142,6 +142,14 @@ func TestVerbs(t *testing.T) {
 			"a panic is an answer, and the process lives", "/filter", `{"Pod":` + pod("boom", "") + `}`, 200,
 			`{"Error":"internal error of the fairslice extender, see its log"}`,
 		},
+		{
+			"a panic in a bind is one", "/bind", bindBody("boom", "n1"), 200,
+			`{"Error":"internal error of the fairslice extender, see its log"}`,
+		},
+		{
+			"and the next call for the pod does not wait for it", "/bind", bindBody("boom", "n1"), 200,
+			`{"Error":"internal error of the fairslice extender, see its log"}`,
+		},
 		{"other method", "/unknown", ``, 404, `404 page not found`},
 	}
 	ledger, api := newFakeLedger("n1", "n2", "n3"), newFakeAPI()

@@ -142,7 +142,7 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 			if p := recover(); p != nil {
 				s.options.Log.Error("panic in a call", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 				s.metrics.panics.Inc()
-				s.answer(w, extenderv1.ExtenderBindingResult{Error: "internal error of the fairslice extender, see its log"})
+				s.answer(w, extenderv1.ExtenderBindingResult{Error: errPanicked.Error()})
 			}
 		}()
 		next.ServeHTTP(w, r)

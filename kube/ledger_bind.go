@@ -30,6 +30,9 @@ func (l *Ledger) Assume(uid, node string) (assignment string, err error) {
 		return "", errors.New(r.Message)
 	}
 	if e.state == stateAssumed || e.state == stateBound {
+		if e.state == stateAssumed {
+			e.since = l.now() // another write of ours begins
+		}
 		return l.encode(e)
 	}
 	if !l.interested(e) {
@@ -147,14 +150,18 @@ func (l *Ledger) ReadBack(ref PodRef, pod *corev1.Pod) {
 		l.RemovePod(ref.UID)
 		return
 	}
+	facts := l.config.factsOf(pod)
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	e := l.pods[ref.UID]
-	if e != nil && e.state == stateAssumed && pod.Spec.NodeName == "" {
+	if e == nil || e.state != stateAssumed {
+		return // the watch has brought more since: another pod may have the name
+	}
+	if facts.node == "" {
 		l.forget(e)
 		l.note()
 	}
-	l.mu.Unlock()
-	l.SetPod(pod)
+	l.setPod(facts)
 }
 
 // GangReady says whether the members of a workload that are assumed, bound or

@@ -20,6 +20,10 @@ func (l *Ledger) SetPod(pod *corev1.Pod) {
 	facts := l.config.factsOf(pod)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.setPod(facts)
+}
+
+func (l *Ledger) setPod(facts *podFacts) {
 	if facts.ref.UID == "" {
 		return
 	}

@@ -119,6 +119,23 @@ func (l *Ledger) flushWorkload(key string) {
 	w.spec, w.fed = spec, true
 }
 
+// tidy forgets workloads that are gone where no cycle does it: a standby, which
+// decides nothing, follows all pods that come and go for weeks. What a PodGroup
+// went through is left for the cycle.
+func (l *Ledger) tidy() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.dirty {
+		w := l.workloads[key]
+		if w == nil || w.group == nil && len(w.pods) == 0 {
+			l.flushWorkload(key)
+			delete(l.dirty, key)
+		}
+	}
+	l.letBack(l.now())
+	l.cluster.Settle()
+}
+
 // count counts the workload's members that hold or need no place.
 func (w *workload) count() GangView {
 	g := GangView{Succeeded: w.finished.sum()}

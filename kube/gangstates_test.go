@@ -213,6 +213,18 @@ var gangEvents = map[string]string{
 		node n1 gone`,
 	"the others leave and nobody comes back": `
 		gone uid=a`,
+	"the pods are deleted and the control plane restarts": `
+		gone uid=a
+		gone uid=b
+		decide
+		restart`,
+	"the pods are deleted, the control plane restarts and a pod of the next run is created": `
+		gone uid=a
+		gone uid=b
+		decide
+		restart
+		decide
+		pod a2 queue=q group=g gpu=1`,
 	"the next run is created": `
 		node n1 gone
 		pod a2 queue=q group=g gpu=1

@@ -96,6 +96,10 @@ func (l *Ledger) flushWorkload(key string) {
 			l.cluster.RemoveWorkload(key)
 			w.fed = false
 		}
+		if w.group != nil && !w.remembered && len(l.unsynced) == 0 {
+			w.remembered = true
+			l.rememberFinished(w, &w.group.Status)
+		}
 		w.life = life{finished: w.finished, ended: true}
 		l.watchGrace(w)
 		if w.group == nil {

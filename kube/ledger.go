@@ -82,6 +82,7 @@ type Ledger struct {
 	priorities   map[string]int32  // by PriorityClass
 	// defaultPriority is that of the global default class, nil without one.
 	defaultPriority *int32
+	defaultClass    string
 	budgets         map[string]*budget
 	// unbudgeted are namespaces in which it may have changed which pods the
 	// budgets cover; protection is the same for pods whose eviction was refused.

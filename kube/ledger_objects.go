@@ -203,9 +203,11 @@ func (l *Ledger) SetPriorityClass(c *schedulingv1.PriorityClass) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.priorities[c.Name] = c.Value
-	if c.GlobalDefault {
-		value := c.Value
-		l.defaultPriority = &value
+	switch {
+	case c.GlobalDefault:
+		l.defaultPriority, l.defaultClass = &c.Value, c.Name
+	case l.defaultClass == c.Name:
+		l.defaultPriority, l.defaultClass = nil, ""
 	}
 	l.reprioritize(c.Name)
 }
@@ -215,8 +217,8 @@ func (l *Ledger) RemovePriorityClass(c *schedulingv1.PriorityClass) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.priorities, c.Name)
-	if c.GlobalDefault {
-		l.defaultPriority = nil
+	if l.defaultClass == c.Name {
+		l.defaultPriority, l.defaultClass = nil, ""
 	}
 	l.reprioritize(c.Name)
 }

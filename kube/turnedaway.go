@@ -31,6 +31,8 @@ type turnedAway struct {
 	delay   time.Duration
 	times   int
 	message string
+	// back is true once the pods of the line know that the time is over.
+	back bool
 }
 
 // kubeletRefusal is what the kubelet said when it refused to admit the pod, ""
@@ -76,7 +78,7 @@ func (l *Ledger) turnAway(e *entry) {
 	t.delay = backoff(turnedAwayBase, turnedAwayMax, t.times)
 	t.until = l.now() + int64(t.delay)
 	t.times++
-	t.message = e.facts.turnedAway
+	t.message, t.back = e.facts.turnedAway, false
 	nodes[node] = t
 	l.log.Info("the kubelet refused a pod", "pod", e.facts.ref.String(), "node", node, "refusal", t.message)
 	l.refeedLine(line)
@@ -118,8 +120,10 @@ func (l *Ledger) letBack(now int64) {
 			case t.until > now:
 			case now >= t.until+int64(turnedAwayMax):
 				delete(nodes, node)
-			default:
-				ended = true
+				ended = ended || !t.back
+			case !t.back:
+				t.back, ended = true, true
+				nodes[node] = t
 			}
 		}
 		if len(nodes) == 0 {

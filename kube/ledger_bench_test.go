@@ -76,3 +76,24 @@ func BenchmarkFilterPlanned(b *testing.B) {
 		}
 	}
 }
+
+// TestGangIsNotTranslatedForEveryLook at one of its members: while a gang of
+// hundreds is bound each of them asks many times a second.
+func TestGangIsNotTranslatedForEveryLook(t *testing.T) {
+	p := newPlayer()
+	p.queue("q", args{})
+	p.podGroup("g", args{"min": "200"})
+	for i := range 200 {
+		p.ledger.SetPod(podOf(fmt.Sprintf("p%d", i), args{"queue": "q", "group": "g", "gpu": "1"}, p.time))
+	}
+	p.ledger.Decide()
+	looks := map[string]func(){
+		"Lookup":    func() { p.ledger.Lookup("p1") },
+		"GangReady": func() { p.ledger.GangReady("default/g") },
+	}
+	for name, look := range looks {
+		if n := testing.AllocsPerRun(10, look); n > 20 {
+			t.Errorf("%s allocates %v times in a gang of 200, at most 20 are allowed", name, n)
+		}
+	}
+}

@@ -82,6 +82,15 @@ func (l *Ledger) flush() {
 	clear(l.dirty)
 }
 
+// refresh translates a workload if it changed: who looks at a large gang, each of
+// its members many times a second while they wait to be bound, must not pay for it.
+func (l *Ledger) refresh(w *workload) {
+	if l.dirty[w.key] {
+		l.flushWorkload(w.key)
+		delete(l.dirty, w.key)
+	}
+}
+
 func (l *Ledger) flushWorkload(key string) {
 	w := l.workloads[key]
 	if w == nil {

@@ -150,10 +150,7 @@ func (l *Ledger) queueOf(e *entry) string {
 	if w == nil {
 		return ""
 	}
-	if l.dirty[w.key] {
-		l.flushWorkload(w.key)
-		delete(l.dirty, w.key)
-	}
+	l.refresh(w)
 	return w.spec.Queue
 }
 

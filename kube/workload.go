@@ -246,8 +246,7 @@ func reachedBelow(children map[string][]model.SubGroup, parent string, required 
 // gang counts the workload's members against what must run together, in every
 // sub-group.
 func (l *Ledger) gang(w *workload) GangView {
-	l.flushWorkload(w.key)
-	delete(l.dirty, w.key)
+	l.refresh(w)
 	g := w.count()
 	g.Minimum = max(minimum(w.spec), 1)
 	if len(w.spec.SubGroups) == 0 {

@@ -125,6 +125,33 @@ func TestCopyOfAShownPodGroupIsAnOrdinaryOne(t *testing.T) {
 	}
 }
 
+// TestShownPodGroupThatLosesItsMark is one that somebody wrote, until the mark is
+// back: it never has the status of both.
+func TestShownPodGroupThatLosesItsMark(t *testing.T) {
+	p := newPlayer()
+	key := "default/job/j@j"
+	p.ledger.SetMembership("a", &Membership{Group: &Group{Key: key, Spec: v1alpha1.PodGroupSpec{MinMember: new(int32(2))}}})
+	p.ledger.SetPod(podOf("a", args{"queue": "q", "gpu": "1"}, p.time))
+	marked := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: ShownName(key), UID: "g", Annotations: map[string]string{v1alpha1.AnnotationGang: key},
+	}}
+	bare := marked.DeepCopy()
+	bare.Annotations = nil
+	for _, g := range []*v1alpha1.PodGroup{marked, bare, marked, bare, marked} {
+		p.ledger.SetPodGroup(g)
+		p.ledger.Decide()
+		var views []GroupView
+		for _, v := range p.ledger.Groups() {
+			if v.Object != nil {
+				views = append(views, v)
+			}
+		}
+		if len(views) != 1 || views[0].Object != g || (views[0].Derived != nil) != (g == marked) {
+			t.Fatalf("with the annotations %v the object has the views %+v", g.Annotations, views)
+		}
+	}
+}
+
 // TestPodsThatStartOneByOneAreNotShown: they are no gang.
 func TestPodsThatStartOneByOneAreNotShown(t *testing.T) {
 	p := newPlayer()

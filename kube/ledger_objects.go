@@ -111,10 +111,14 @@ func (l *Ledger) SetPodGroup(g *v1alpha1.PodGroup) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.setShown(g) {
+		l.dropGroup(g.Namespace, g.Name) // if its mark was missing until now
 		return
 	}
 	w := l.workload(groupKey(g.Namespace, g.Name), true)
 	old := w.group
+	if old == nil {
+		l.dropShown(g.Namespace, g.Name) // if it lost its mark
+	}
 	w.group = g
 	if old != nil && old.UID == g.UID && reflect.DeepEqual(old.Spec, g.Spec) {
 		return // our own status
@@ -132,6 +136,10 @@ func (l *Ledger) RemovePodGroup(namespace, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dropShown(namespace, name)
+	l.dropGroup(namespace, name)
+}
+
+func (l *Ledger) dropGroup(namespace, name string) {
 	w := l.workloads[groupKey(namespace, name)]
 	if w == nil || w.group == nil {
 		return

@@ -122,17 +122,17 @@ func (h *heads) fewerThan(before roll) bool {
 // lacks is true if a member that was placed is so no more and did not end well,
 // also if there was no look before.
 func (h *heads) lacks(before map[string]seat) bool {
-	for uid := range before {
-		if h.misses(uid) {
+	for uid, s := range before {
+		if h.misses(uid, s) {
 			return true
 		}
 	}
 	return before == nil
 }
 
-func (h *heads) misses(uid string) bool {
+func (h *heads) misses(uid string, s seat) bool {
 	_, placed := h.placed[uid]
-	return !placed && !h.ended[uid]
+	return !placed && !h.ended[uid] && !s.triesAgain()
 }
 
 // broken is true if the gang, or a sub-group that it can do without, runs in

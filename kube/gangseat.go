@@ -28,7 +28,7 @@ func (l *Ledger) keepSeats(w *workload, before map[string]seat, h *heads) {
 	}
 	for _, uid := range slices.Sorted(maps.Keys(before)) {
 		s := before[uid]
-		if !h.misses(uid) || l.holds[uid] != nil || !s.keeps() {
+		if !h.misses(uid, s) || l.holds[uid] != nil || !s.keeps() {
 			continue
 		}
 		held := &hold{owner: s.entry.facts.owner, facts: s.entry.facts, node: s.node, gpus: s.gpus, lost: true, expiry: expiry}
@@ -50,6 +50,12 @@ func (s seat) keeps() bool {
 	e := s.entry
 	return e != nil && e.sentence == nil && e.facts.turnedAway == "" && e.facts.owner != "" && e.facts.recreated &&
 		(e.facts.member == nil || !e.facts.member.NotRecreated)
+}
+
+// triesAgain is true if the member was not bound and still is to be: it is not lost,
+// and needs the place itself.
+func (s seat) triesAgain() bool {
+	return s.entry != nil && (s.entry.state == stateWaiting || s.entry.state == statePromised) && !s.entry.facts.deleting
 }
 
 // giveUpSeats ends what is held for a gang that is short of nobody any more, or

@@ -257,3 +257,28 @@ func TestReplacementThatComesAtOnceGetsThePlace(t *testing.T) {
 		assume uid=b2 node=n1
 		want b2 assumed`)
 }
+
+// TestMemberThatIsBoundAgainIsNotLost: one whose bind was refused, while another one
+// is bound, keeps its place, and nobody is evicted for it unless it takes too long.
+func TestMemberThatIsBoundAgainIsNotLost(t *testing.T) {
+	for _, policy := range []string{"Replace", "ReleaseAll"} {
+		p := newGangPlay(t)
+		p.run("group min=2 lost=" + policy + `
+			node n1 gpus=2
+			pod a queue=q group=g gpu=1 owner=o
+			pod b queue=q group=g gpu=1 owner=o
+			decide
+			assume uid=a node=n1
+			assume uid=b node=n1
+			confirm uid=b
+			forget uid=a
+			decide
+			decide
+			want a promised`)
+		if p.evicted > 0 {
+			t.Errorf("%s: %d are evicted because a bind was refused", policy, p.evicted)
+		}
+		p.run("assume uid=a node=n1\nconfirm uid=a\ndecide")
+		p.want("Starting")
+	}
+}

@@ -282,3 +282,27 @@ func TestMemberThatIsBoundAgainIsNotLost(t *testing.T) {
 		p.want("Starting")
 	}
 }
+
+// TestGangThatArrivesSlowlyIsNotDegraded: while some members wait to be bound others
+// give up waiting and come back, for longer than the grace.
+func TestGangThatArrivesSlowlyIsNotDegraded(t *testing.T) {
+	p := newGangPlay(t)
+	p.run(`
+		group min=3
+		node n1 gpus=3
+		pod a queue=q group=g gpu=1 owner=o
+		pod b queue=q group=g gpu=1 owner=o
+		pod c queue=q group=g gpu=1 owner=o
+		decide
+		assume uid=a node=n1
+		assume uid=b node=n1
+		decide`)
+	for range 3 {
+		for _, uid := range []string{"a", "b"} {
+			p.run("advance 20s\nforget uid=" + uid + "\ndecide")
+			p.want("Scheduling")
+			p.run("assume uid=" + uid + " node=n1\ndecide")
+			p.want("Scheduling")
+		}
+	}
+}

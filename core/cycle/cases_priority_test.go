@@ -60,6 +60,39 @@ func TestR40QueueAtItsLimit(t *testing.T) {
 	}
 }
 
+// Every number of victims can make room under a limit.
+func TestQueueAtItsLimitTakesAnyNumber(t *testing.T) {
+	for n := 1; n <= 9; n++ {
+		t.Run(fmt.Sprint(n, " victims"), func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", 18)
+			w.queue("q", limit(n))
+			for i := range n {
+				w.submit(job{name: fmt.Sprint("L", i), queue: "q", gpus: 1, node: "n1", age: 9})
+			}
+			w.submit(job{name: "H", queue: "q", gpus: n, priority: 100})
+			w.settle()
+			w.wantRunning("H runs", map[string]int{"H": 1})
+		})
+	}
+}
+
+// Under a limit, victims also have to go from nodes where the claimant finds no room.
+func TestQueueAtItsLimitTakesFromOtherNodes(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	w.node("n2", 2)
+	w.queue("q", limit(4))
+	w.queue("other")
+	w.submit(job{name: "O", queue: "other", gpus: 1, node: "n1", age: 9})
+	w.submit(job{name: "L1", queue: "q", gpus: 2, node: "n1", age: 9})
+	w.submit(job{name: "L2", queue: "q", gpus: 2, node: "n2", age: 8})
+	w.submit(job{name: "H", queue: "q", gpus: 3, priority: 100})
+	w.settle()
+	w.wantRunning("H runs", map[string]int{"H": 1, "O": 1})
+	w.wantEvicted("both L are evicted", map[string]int{"L1": 1, "L2": 1})
+}
+
 // R41: a thousand jobs that wait for node 1 do not keep one off node 2.
 func TestR41OthersBacklog(t *testing.T) {
 	w := newWorld(t)

@@ -119,7 +119,7 @@ func (s *search) findRoom(tasks []*model.LivePod, alike bool) bool {
 	for {
 		u := s.stream.next()
 		if u == nil {
-			return false
+			return s.tryAll(tasks)
 		}
 		s.collect(u)
 		if s.collects++; s.collects == suspicion && s.hopeless() {
@@ -206,6 +206,13 @@ func (s *search) tryNodes(tasks []*model.LivePod, u *unit) bool {
 		}
 	}
 	return false
+}
+
+// tryAll attempts to take all that is collected, where a limit of the claimant's
+// queues is short: what has to go for that may be on any number of nodes.
+func (s *search) tryAll(tasks []*model.LivePod) bool {
+	units := s.untaken(s.units)
+	return len(units) > 0 && s.d.withinCapacity(s.part(tasks)) != nil && s.attempt(tasks, units)
 }
 
 // tryUnits attempts to take units on a node if a pod would fit there without.

@@ -34,7 +34,8 @@ func Candidates(c *model.Cluster, k *model.TopologyConstraint, tasks []*model.Li
 		deepest = required
 	}
 	start := s.start(nodes, deepest)
-	if !s.supplies[start.index].holds(&s.demand) {
+	beyond := required < 0 && len(s.outside) > 0
+	if !beyond && !s.supplies[start.index].holds(&s.demand) {
 		return nil, s.tooSmall(start, k)
 	}
 	s.sortBelow(start, deepest)
@@ -51,7 +52,7 @@ func Candidates(c *model.Cluster, k *model.TopologyConstraint, tasks []*model.Li
 			break
 		}
 	}
-	if required < 0 && len(s.outside) > 0 {
+	if beyond {
 		out = append(out, Set{append(s.inside(start), s.outside...), rank})
 	}
 	if len(out) == 0 {

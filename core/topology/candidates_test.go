@@ -136,6 +136,21 @@ func TestRankPrefersRoom(t *testing.T) {
 	}
 }
 
+// A preferred level alone never forbids: where the topology has no room, its nodes
+// are tried together with those outside of it, which do not carry all labels.
+func TestPreferredReachesOutside(t *testing.T) {
+	for _, gpus := range []map[string]int{{"a-r1-h1": 1, "x": 1}, {"a-r1-h1": 0, "x": 2}, {"x": 2}} {
+		c, pods := tree(t, gpus, 2)
+		sets, reason := topology.Candidates(c, &model.TopologyConstraint{Topology: "net", Preferred: "rack"}, pods, nil, nil)
+		if reason != nil || len(sets) != 1 || !strings.HasSuffix(names(sets[0].Nodes), "x") {
+			t.Errorf("%v: got %d sets, reason %+v", gpus, len(sets), reason)
+		}
+		if _, reason := topology.Candidates(c, &model.TopologyConstraint{Topology: "net", Required: "rack"}, pods, nil, nil); reason == nil {
+			t.Errorf("%v: a required level allows nodes outside", gpus)
+		}
+	}
+}
+
 func TestCandidatesSayWhyNot(t *testing.T) {
 	tests := []struct {
 		name string

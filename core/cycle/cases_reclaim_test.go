@@ -47,6 +47,24 @@ func TestR28DeadNodeCountsForNobody(t *testing.T) {
 	w.wantEvicted("MUST: 0 evictions", map[string]int{})
 }
 
+// The small pod of a gang does not stay on the only node that the large one can use,
+// though the first victim is there.
+func TestGangOfDifferentPods(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	w.node("n2", 1)
+	w.queue("q", quota(5))
+	w.queue("v")
+	w.submit(job{name: "old", queue: "v", gpus: 1, node: "n2", age: 20})
+	for i := range 4 {
+		w.submit(job{name: fmt.Sprint("v", i), queue: "v", gpus: 1, node: "n1", age: 9})
+	}
+	w.submit(job{name: "G", queue: "q", gpus: 1, pods: 2, gang: 2})
+	w.change("G-001", func(p *model.Pod) { p.Claims[0].Count = 4 })
+	w.settle()
+	w.wantRunning("both run", map[string]int{"G": 2, "old": 0})
+}
+
 // stealing is R29: two victims of which one leaves at once and one after a
 // minute.
 func stealing(t *testing.T) *world {

@@ -68,7 +68,7 @@ func (s *search) run() bool {
 	if s.whole {
 		ok = s.runWhole(mark)
 	} else {
-		ok = s.runByPod()
+		ok = s.runByPod() || s.mixed() && s.runTogether(mark, used)
 	}
 	if !ok || s.tooFast() {
 		s.d.c.Undo(mark)
@@ -81,6 +81,11 @@ func (s *search) run() bool {
 // dependent says whether the places of a chunk's pods depend on each other.
 func (s *search) dependent() bool {
 	return s.j.constrained() || slices.ContainsFunc(s.j.tasks, (*model.LivePod).HasAffinity)
+}
+
+// mixed says whether the pods of a chunk ask for different things.
+func (s *search) mixed() bool {
+	return slices.ContainsFunc(s.j.tasks, func(p *model.LivePod) bool { return p.Shape != s.j.tasks[0].Shape })
 }
 
 // runByPod finds room for one pod of the chunk after the other.

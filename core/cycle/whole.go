@@ -17,12 +17,34 @@ func (s *search) runWhole(start model.Mark) bool {
 	if !s.stream.peek() || s.hopeless() {
 		return false
 	}
+	used := slices.Clone(s.d.budgetUsed)
 	for k := 1; k <= len(s.j.tasks); k++ {
 		if !s.growTo(start, s.j.tasks[:k]) {
-			return false
+			return s.runTogether(start, used)
 		}
 	}
 	return true
+}
+
+// runTogether attempts the whole chunk with the first victims of the stream, twice
+// as many each time. The first pods may have found room where no more of it can be
+// made, and what would help the chunk elsewhere helps none of its pods alone.
+func (s *search) runTogether(start model.Mark, used []int) bool {
+	s.d.c.Undo(start)
+	s.d.budgetUsed = slices.Clone(used)
+	s.whole = true
+	s.units, s.surplus, s.taken, s.onNode = nil, nil, nil, map[*model.LiveNode][]*unit{}
+	s.stream = s.restart()
+	for n := 1; s.stream.peek() && s.steps < s.limit(); n *= 2 {
+		for len(s.units) < n && s.stream.peek() {
+			s.collect(s.stream.next())
+		}
+		if s.attempt(s.j.tasks, s.units) {
+			return true
+		}
+		s.d.c.Undo(start)
+	}
+	return false
 }
 
 // growTo places tasks with the victims taken so far and, if need be, more.

@@ -47,10 +47,29 @@ func (s *search) settleAll(tasks []*model.LivePod, units []*unit) bool {
 		if !s.claim(j) {
 			return false
 		}
-		placed = true
+		if placed = true; s.together {
+			s.stay(units)
+		}
 		w.done(false)
 	}
 	return placed
+}
+
+// stay gives units that need not go their room back before others look for another:
+// nobody is moved to the place of somebody who has to go for that.
+func (s *search) stay(units []*unit) {
+	for _, u := range slices.Backward(units) {
+		if !u.core && !u.w.Satisfied(0, false) {
+			continue // surplus is of no use without its core, which was collected later
+		}
+		mark := s.d.c.Mark()
+		gone := func(p *model.LivePod) bool {
+			return !p.Phase.Active() && (s.d.withinCapacity(&job{w: u.w, need: p.Charge}) != nil || !s.goBack(p))
+		}
+		if slices.ContainsFunc(u.pods, gone) {
+			s.d.c.Undo(mark)
+		}
+	}
 }
 
 // largestFirst sorts pods by what they cost, so that of those that contend for

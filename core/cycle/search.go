@@ -35,6 +35,7 @@ type search struct {
 	target *model.LiveNode
 
 	whole    bool    // every attempt places all tasks anew
+	together bool    // attempts evict also what need not go
 	units    []*unit // collected
 	onNode   map[*model.LiveNode][]*unit
 	taken    []*unit

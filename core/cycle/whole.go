@@ -32,7 +32,7 @@ func (s *search) runWhole(start model.Mark) bool {
 func (s *search) runTogether(start model.Mark, used []int) bool {
 	s.d.c.Undo(start)
 	s.d.budgetUsed = slices.Clone(used)
-	s.whole = true
+	s.whole, s.together = true, true
 	s.units, s.surplus, s.taken, s.onNode = nil, nil, nil, map[*model.LiveNode][]*unit{}
 	s.stream = s.restart()
 	for n := 1; s.stream.peek() && s.steps < s.limit(); n *= 2 {

@@ -4,6 +4,8 @@
 package cycle
 
 import (
+	"slices"
+
 	"github.com/fairslice/fairslice/core/capacity"
 	"github.com/fairslice/fairslice/core/explain"
 	"github.com/fairslice/fairslice/core/model"
@@ -200,20 +202,23 @@ func (p *placing) one(t *model.LivePod, set topology.Set) *explain.Reason {
 }
 
 // holdBackGang is rule 6 of allocation: while a gang has its minimum only with
-// room that is still being released, none of it starts.
-func (d *decider) holdBackGang(w *model.LiveWorkload) {
-	if w.Satisfied(0, true) {
+// room that is still being released, none of it starts. The same holds for each
+// sub-group that its gang can do without.
+func (d *decider) holdBackGang(w *model.LiveWorkload) { d.holdBack(w, 0) }
+
+func (d *decider) holdBack(w *model.LiveWorkload, group int) {
+	if w.Satisfied(group, true) {
+		for _, child := range w.Groups[group].Children {
+			d.holdBack(w, child)
+		}
 		return
 	}
-	waits := false
-	for _, p := range w.Pods {
-		waits = waits || p.Phase == model.Awaiting
-	}
-	if !waits {
+	within := func(p *model.LivePod) bool { return group == 0 || p.Group >= 0 && w.Within(p.Group, group) }
+	if !slices.ContainsFunc(w.Pods, func(p *model.LivePod) bool { return p.Phase == model.Awaiting && within(p) }) {
 		return
 	}
 	for _, p := range w.Pods {
-		if p.Phase == model.Started && d.home(p).Phase != model.Started {
+		if within(p) && p.Phase == model.Started && d.home(p).Phase != model.Started {
 			d.c.Move(p, model.Place{Phase: model.Awaiting, Node: p.Node, Held: p.Held})
 		}
 	}

@@ -85,12 +85,35 @@ func fill(w *model.LiveWorkload) order.Fill {
 		}
 		return order.BelowMin
 	}
-	for i := range w.Groups {
-		if g := &w.Groups[i]; g.Leaf && g.Active+g.Done > g.Min && g.Active > 0 {
-			return order.AboveMin
-		}
+	if hasSurplus(w, 0) {
+		return order.AboveMin
 	}
 	return order.AtMin
+}
+
+// hasSurplus says whether a group holds room that it can do without: a pod, or a
+// sub-group.
+func hasSurplus(w *model.LiveWorkload, group int) bool {
+	g := &w.Groups[group]
+	if g.Leaf {
+		return g.Active > 0 && g.Active+g.Done > g.Min
+	}
+	met := 0
+	for _, child := range g.Children {
+		if w.Satisfied(child, false) {
+			met++
+		}
+	}
+	return slices.ContainsFunc(g.Children, func(child int) bool {
+		spare := met > g.Min || met == g.Min && !w.Satisfied(child, false)
+		return hasSurplus(w, child) || spare && isActive(w, child)
+	})
+}
+
+// isActive says whether some pod of a group books room.
+func isActive(w *model.LiveWorkload, group int) bool {
+	g := &w.Groups[group]
+	return g.Active > 0 || slices.ContainsFunc(g.Children, func(child int) bool { return isActive(w, child) })
 }
 
 // required collects what a group needs to reach its minimum; missing is how

@@ -178,10 +178,8 @@ func (p *peel) fill() order.Fill {
 	if !p.met(0) {
 		return order.BelowMin
 	}
-	for i := range p.w.Groups {
-		if g := &p.w.Groups[i]; g.Leaf && p.left[i]+g.Done > g.Min {
-			return order.AboveMin
-		}
+	if len(p.surplus(0)) > 0 {
+		return order.AboveMin
 	}
 	return order.AtMin
 }

@@ -91,7 +91,7 @@ func holdsAll(p *model.LivePod) bool {
 }
 
 // startPromised lets promised pods hold their room where it is free: all of a
-// gang or none.
+// gang, and of a sub-group that it can do without, or none.
 func (d *decider) startPromised(w *model.LiveWorkload) {
 	mark := d.c.Mark()
 	waits := false
@@ -108,8 +108,11 @@ func (d *decider) startPromised(w *model.LiveWorkload) {
 		d.c.Move(p, at)
 		waits = waits || !now
 	}
-	if waits && !w.Satisfied(0, true) {
+	switch {
+	case waits && !w.Satisfied(0, true):
 		d.c.Undo(mark)
+	case waits:
+		d.holdBackGang(w)
 	}
 }
 

@@ -35,6 +35,8 @@ type LiveNode struct {
 	Spec *Node
 	// Index is the node's position in name order.
 	Index int
+	// Plain nodes have no GPUs, and no MIG instances either.
+	Plain bool
 	// Usable nodes are ready, schedulable and take pods.
 	Usable bool
 	// Cap, Held and Booked are indexed by node resource and equally long.

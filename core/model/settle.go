@@ -6,6 +6,7 @@ package model
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/fairslice/fairslice/core/amount"
 )
@@ -134,9 +135,11 @@ func (c *Cluster) settleNode(n *LiveNode) {
 	size := len(c.nodeRes)
 	n.Cap, n.Held, n.Booked = make([]int64, size), make([]int64, size), make([]int64, size)
 	n.GPUs = n.GPUs[:0]
+	n.Plain = n.Spec != nil && len(n.Spec.GPUs) == 0
 	if n.Spec != nil {
 		for name, q := range n.Spec.Allocatable {
 			n.Cap[c.nodeResource(name)] = int64(q)
+			n.Plain = n.Plain && (q == 0 || !strings.HasPrefix(name, ResourceMIGPrefix))
 		}
 		for _, g := range n.Spec.GPUs {
 			n.GPUs = append(n.GPUs, LiveGPU{GPU: g})

@@ -49,7 +49,7 @@ func keyOf(c *model.Cluster, s *model.Shape, n *model.LiveNode, policy Policy) u
 		key |= keyNow
 	}
 	gpu := wantsGPU(s)
-	if !gpu && len(n.GPUs) == 0 {
+	if !gpu && n.Plain {
 		key |= keyPlain
 	}
 	if policy.Nodes == model.Fill {

@@ -99,6 +99,13 @@ func TestBest(t *testing.T) {
 			c.node("n9", 0, 64)
 			return c.pod("p", "", 1)
 		}, "n9"},
+		{"and off nodes with MIG instances", nil, func(c cluster) *model.LivePod {
+			c.node("n9", 0, 64)
+			if err := c.SetNode(model.Node{Name: "n8", Ready: true, Allocatable: model.Quantities{"cpu": 64_000, "pods": 100, "mig-1g.10gb": 7}}); err != nil {
+				c.t.Fatal(err)
+			}
+			return c.pod("p", "", 1)
+		}, "n9"},
 		{"room now before a fuller node that has to be waited for", nil, func(c cluster) *model.LivePod {
 			c.pod("x", "n1", 1, whole(4))
 			c.Evict(c.PodByUID("x"))

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
+	"github.com/fairslice/fairslice/core/model"
 )
 
 // TestShownNameIsAName: whatever the owner is called.
@@ -170,6 +171,22 @@ func onlyGroup(t *testing.T, l *Ledger) GroupView {
 		t.Fatalf("%d gangs, want 1: %+v", len(views), views)
 	}
 	return views[0]
+}
+
+// Where minSubGroup is left out all sub-groups are needed, where it is 0 none is.
+func TestMinSubGroupZeroIsNotUnset(t *testing.T) {
+	for _, test := range []struct {
+		asked *int32
+		want  int
+	}{{nil, 4}, {new(int32(0)), 0}, {new(int32(1)), 2}} {
+		w := model.Workload{MinSubGroup: minSubGroup(test.asked), SubGroups: subGroupsOf([]v1alpha1.SubGroup{
+			{Name: "a", MinMember: new(int32(2))},
+			{Name: "b", MinSubGroup: test.asked}, {Name: "c", Parent: "b", MinMember: new(int32(2))},
+		})}
+		if got := minimum(w); got != test.want || reached(w, nil) != (test.want == 0) {
+			t.Errorf("minSubGroup %v: the minimum is %d, want %d; reached without members: %t", test.asked, got, test.want, reached(w, nil))
+		}
+	}
 }
 
 // TestOptionalSubGroupIsWatchedByItself guards report R49 in the ledger: a branch

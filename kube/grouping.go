@@ -177,7 +177,7 @@ func (l *Ledger) apply(g *v1alpha1.PodGroupSpec, out *model.Workload) {
 		out.Preemptible = *g.Preemptible
 	}
 	out.MinMember = intOr(g.MinMember, v1alpha1.DefaultMinMember)
-	out.MinSubGroup = intOr(g.MinSubGroup, 0)
+	out.MinSubGroup = minSubGroup(g.MinSubGroup)
 	out.SubGroups = subGroupsOf(g.SubGroups)
 	out.Topology = constraintOf(g.Topology)
 	out.PreemptionDelay = delayOf(g.PreemptionDelay)

@@ -105,7 +105,7 @@ func subGroupsOf(in []v1alpha1.SubGroup) []model.SubGroup {
 	for _, s := range in {
 		sub := model.SubGroup{
 			Name: s.Name, Parent: s.Parent,
-			MinSubGroup: intOr(s.MinSubGroup, 0),
+			MinSubGroup: minSubGroup(s.MinSubGroup),
 			Topology:    constraintOf(s.Topology),
 		}
 		if !inner[s.Name] {
@@ -114,6 +114,14 @@ func subGroupsOf(in []v1alpha1.SubGroup) []model.SubGroup {
 		out = append(out, sub)
 	}
 	return out
+}
+
+// minSubGroup tells an explicit 0 from what is left out.
+func minSubGroup(n *int32) int {
+	if n != nil && *n == 0 {
+		return model.NoSubGroup
+	}
+	return intOr(n, 0)
 }
 
 func intOr(n *int32, otherwise int) int {

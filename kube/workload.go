@@ -197,8 +197,8 @@ func minimumOf(children map[string][]model.SubGroup, parent string, required, de
 		minima = append(minima, minimumOf(children, s.Name, s.MinSubGroup, depth-1))
 	}
 	slices.Sort(minima)
-	if required > 0 && required < len(minima) {
-		minima = minima[:required]
+	if required != 0 && required < len(minima) {
+		minima = minima[:max(required, 0)]
 	}
 	sum := 0
 	for _, m := range minima {
@@ -230,7 +230,7 @@ func reachedBelow(children map[string][]model.SubGroup, parent string, required 
 		return false
 	}
 	below := children[parent]
-	if required <= 0 || required > len(below) {
+	if required == 0 || required > len(below) {
 		required = len(below)
 	}
 	enough := 0

@@ -127,11 +127,11 @@ func (o odd) workload(key string) {
 	if o.number(0, 2, "grouped") == 0 {
 		w.SubGroups = []model.SubGroup{
 			{Name: "x", MinMember: o.number(0, 2, "x")},
-			{Name: "in", MinSubGroup: o.number(0, 2, "in")},
+			{Name: "in", MinSubGroup: o.number(-1, 2, "in")},
 			{Name: "y", Parent: "in", MinMember: o.number(0, 2, "y")},
 			{Name: "z", Parent: "in", MinMember: o.number(0, 1, "z"), Topology: &model.TopologyConstraint{Topology: "net", Required: "zone"}},
 		}
-		w.MinSubGroup = o.number(0, 2, "of all")
+		w.MinSubGroup = o.number(-1, 2, "of all")
 		groups = []string{"x", "y", "z", "stray"}
 	}
 	o.must(o.c.SetWorkload(w))

@@ -69,12 +69,12 @@ func (w *LiveWorkload) addChildren(parent int, name string) {
 	}
 }
 
-// childMinimum is how many of n children a group needs; 0 means all.
+// childMinimum is how many of n children a group needs: see SubGroup.MinSubGroup.
 func childMinimum(asked, n int) int {
-	if asked <= 0 || asked > n {
+	if asked == 0 || asked > n {
 		return n
 	}
-	return asked
+	return max(asked, 0)
 }
 
 func (w *LiveWorkload) countGroups() {

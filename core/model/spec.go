@@ -160,12 +160,15 @@ type SubGroup struct {
 	// MinMember is the number of pods that must run together, on leaves.
 	MinMember int
 	// MinSubGroup is the number of children that must reach their minimum, on
-	// inner sub-groups; 0 means all of them.
+	// inner sub-groups; 0 means all of them, NoSubGroup none.
 	MinSubGroup int
 	Topology    *TopologyConstraint
 	// Finished as in Workload, on leaves.
 	Finished int
 }
+
+// NoSubGroup as MinSubGroup makes every child an extra.
+const NoSubGroup = -1
 
 // Spreading chooses between filling up and spreading out.
 type Spreading int8

@@ -111,8 +111,6 @@ func checkWorkload(w *Workload) error {
 			return fmt.Errorf("workload %s: two sub-groups are named %q", w.Key, s.Name)
 		case s.MinMember < 0:
 			return fmt.Errorf("workload %s: minMember of sub-group %q is %d; allowed are 0 and more", w.Key, s.Name, s.MinMember)
-		case s.MinSubGroup < 0:
-			return fmt.Errorf("workload %s: minSubGroup of sub-group %q is %d; allowed are 0 and more", w.Key, s.Name, s.MinSubGroup)
 		}
 		parents[s.Name] = s.Parent
 	}

@@ -144,7 +144,7 @@ func (n *Node) checkGPUs(path string) error {
 	return nil
 }
 
-func notNegative(path string, value *int64) error {
+func notNegative[T int | int64](path string, value *T) error {
 	if value == nil || *value >= 0 {
 		return nil
 	}

@@ -28,6 +28,8 @@ func (w *Workload) check(path string, workloads, pods, nodes names) error {
 		return at(path, errors.New("minMember and subGroups exclude each other"))
 	case w.MinMember != nil && *w.MinMember < 0:
 		return at(path+".minMember", fmt.Errorf("is %d; allowed: at least 0", *w.MinMember))
+	case w.MinSubGroup != nil && *w.MinSubGroup < 0:
+		return at(path+".minSubGroup", fmt.Errorf("is %d; allowed: at least 0", *w.MinSubGroup))
 	case len(w.Pods) > 0 && w.Replicas > 0:
 		return at(path, errors.New("pods and replicas exclude each other"))
 	}
@@ -59,7 +61,8 @@ func (w *Workload) check(path string, workloads, pods, nodes names) error {
 func (w *Workload) checkGroups(path string) error {
 	seen := names{}
 	for i, set := range w.SubGroupSets {
-		if err := seen.add(fmt.Sprintf("%s.subGroupSets[%d]", path, i), set.Name); err != nil {
+		setPath := fmt.Sprintf("%s.subGroupSets[%d]", path, i)
+		if err := errors.Join(seen.add(setPath, set.Name), notNegative(setPath+".minSubGroup", set.MinSubGroup)); err != nil {
 			return err
 		}
 	}

@@ -126,7 +126,7 @@ type SubGroup struct {
 type SubGroupSet struct {
 	Name        string              `json:"name"`
 	Parent      string              `json:"parent,omitempty"`
-	MinSubGroup int                 `json:"minSubGroup,omitempty"`
+	MinSubGroup *int                `json:"minSubGroup,omitempty"`
 	Topology    *TopologyConstraint `json:"topology,omitempty"`
 }
 
@@ -140,7 +140,7 @@ type Workload struct {
 	Preemptible *bool `json:"preemptible,omitempty"`
 	// MinMember; absent is the number of pods. Not with SubGroups.
 	MinMember     *int                `json:"minMember,omitempty"`
-	MinSubGroup   int                 `json:"minSubGroup,omitempty"`
+	MinSubGroup   *int                `json:"minSubGroup,omitempty"`
 	SubGroups     []SubGroup          `json:"subGroups,omitempty"`
 	SubGroupSets  []SubGroupSet       `json:"subGroupSets,omitempty"`
 	Topology      *TopologyConstraint `json:"topology,omitempty"`

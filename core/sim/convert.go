@@ -129,8 +129,8 @@ func toWorkload(w *scenario.Workload) model.Workload {
 	out := model.Workload{
 		Key: workloadKey(w), Queue: w.Queue, Priority: w.Priority,
 		Preemptible: or(w.Preemptible, w.Priority < firstNonPreemptible),
-		MinSubGroup: w.MinSubGroup, Topology: toTopology(w.Topology),
-		StaleGrace:      int64(or(w.StaleGraceSeconds, -1)),
+		MinSubGroup: toMinSubGroup(w.MinSubGroup), Topology: toTopology(w.Topology),
+		StaleGrace:      toStaleGrace(w.StaleGraceSeconds),
 		PreemptionDelay: int64(w.PreemptionDelaySeconds),
 		Recreated:       !w.NotRecreated,
 		HasSpreading:    w.NodePlacement != "" || w.GPUSharing != "",
@@ -139,7 +139,7 @@ func toWorkload(w *scenario.Workload) model.Workload {
 	}
 	for _, s := range w.SubGroupSets {
 		out.SubGroups = append(out.SubGroups, model.SubGroup{
-			Name: s.Name, Parent: s.Parent, MinSubGroup: s.MinSubGroup, Topology: toTopology(s.Topology),
+			Name: s.Name, Parent: s.Parent, MinSubGroup: toMinSubGroup(s.MinSubGroup), Topology: toTopology(s.Topology),
 		})
 	}
 	for _, g := range w.SubGroups {
@@ -151,6 +151,28 @@ func toWorkload(w *scenario.Workload) model.Workload {
 		out.MinMember = or(w.MinMember, len(w.Pods)+w.Replicas)
 	}
 	return out
+}
+
+// never is far enough away for any grace.
+const never = 100 * 365 * 24 * 3600 * second
+
+// toStaleGrace of a workload: negative is for ever, while the model means the
+// cluster's by it.
+func toStaleGrace(s *scenario.Seconds) int64 {
+	switch {
+	case s == nil:
+		return -1
+	case *s < 0:
+		return never
+	}
+	return int64(*s)
+}
+
+func toMinSubGroup(n *int) int {
+	if n != nil && *n == 0 {
+		return model.NoSubGroup
+	}
+	return or(n, 0)
 }
 
 const claimName = "gpu"

@@ -168,7 +168,7 @@ func (w *world) gangViolations(plan *cycle.Plan) []string {
 		if present[""] < wl.model.MinMember {
 			out = append(out, fmt.Sprintf("workload %s starts with %d of %d members", wl.spec.Name, present[""], wl.model.MinMember))
 		}
-		if wl.model.MinSubGroup > 0 {
+		if wl.model.MinSubGroup != 0 {
 			continue
 		}
 		for _, g := range wl.spec.SubGroups {
@@ -187,7 +187,7 @@ func (w *world) optional(wl *workload, set string) bool {
 		if i < 0 {
 			return false
 		}
-		if wl.spec.SubGroupSets[i].MinSubGroup > 0 {
+		if wl.spec.SubGroupSets[i].MinSubGroup != nil {
 			return true
 		}
 		set = wl.spec.SubGroupSets[i].Parent

@@ -13,7 +13,7 @@ import (
 func recordWorkload(w *model.Workload, now int64) scenario.Workload {
 	out := scenario.Workload{
 		Name: w.Key, Queue: w.Queue, Priority: w.Priority,
-		Preemptible: new(w.Preemptible), MinSubGroup: w.MinSubGroup, Topology: recordTopology(w.Topology),
+		Preemptible: new(w.Preemptible), MinSubGroup: recordMinSubGroup(w.MinSubGroup), Topology: recordTopology(w.Topology),
 		AgeSeconds: new(scenario.Seconds(now - w.CreatedAt)), PreemptionDelaySeconds: scenario.Seconds(max(0, w.PreemptionDelay)),
 		NotRecreated: !w.Recreated,
 	}
@@ -28,7 +28,7 @@ func recordWorkload(w *model.Workload, now int64) scenario.Workload {
 		if inner[g.Name] {
 			out.SubGroupSets = append(out.SubGroupSets, scenario.SubGroupSet{
 				Name: g.Name, Parent: g.Parent,
-				MinSubGroup: g.MinSubGroup, Topology: recordTopology(g.Topology),
+				MinSubGroup: recordMinSubGroup(g.MinSubGroup), Topology: recordTopology(g.Topology),
 			})
 			continue
 		}
@@ -50,6 +50,13 @@ func recordWorkload(w *model.Workload, now int64) scenario.Workload {
 		out.NodePlacement, out.GPUSharing = placementWord(w.NodeSpreading), placementWord(w.GPUSpreading)
 	}
 	return out
+}
+
+func recordMinSubGroup(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return new(max(n, 0))
 }
 
 func placementWord(s model.Spreading) string {

@@ -152,6 +152,10 @@ func (w *world) gangViolations(plan *cycle.Plan) []string {
 			starts[p.workload] = true
 		}
 	}
+	moves := map[string]bool{}
+	for _, e := range plan.Evictions {
+		moves[e.Pod] = e.MoveTo != nil
+	}
 	var out []string
 	for _, wl := range w.workloads {
 		if !starts[wl] {
@@ -159,8 +163,8 @@ func (w *world) gangViolations(plan *cycle.Plan) []string {
 		}
 		present := map[string]int{}
 		for _, p := range wl.pods {
-			// A member that ended well is not a missing one.
-			if p.state == scenario.Succeeded || scenario.Holds(p.state) && p.state != scenario.Pipelined && p.state != scenario.Releasing {
+			// A member that ended well is not a missing one, nor is one on the move.
+			if p.state == scenario.Succeeded || p.target != nil || moves[p.model.UID] || scenario.Holds(p.state) && p.state != scenario.Pipelined && p.state != scenario.Releasing {
 				present[p.model.SubGroup]++
 				present[""] += min(len(p.model.SubGroup), 1)
 			}

@@ -19,7 +19,7 @@ func (s *search) runWhole(start model.Mark) bool {
 	}
 	used := slices.Clone(s.d.budgetUsed)
 	for k := 1; k <= len(s.j.tasks); k++ {
-		if !s.growTo(start, s.j.tasks[:k]) {
+		if !s.growTo(start, used, s.j.tasks[:k]) {
 			return s.runTogether(start, used)
 		}
 	}
@@ -47,13 +47,13 @@ func (s *search) runTogether(start model.Mark, used []int) bool {
 	return false
 }
 
-// growTo places tasks with the victims taken so far and, if need be, more.
-func (s *search) growTo(start model.Mark, tasks []*model.LivePod) bool {
+// growTo places tasks with the victims taken so far and, if need be, more. used is
+// what budgets had been used before any of them.
+func (s *search) growTo(start model.Mark, used []int, tasks []*model.LivePod) bool {
 	known := s.taken
-	base := slices.Clone(s.d.budgetUsed)
 	again := func(more []*unit) bool {
 		s.d.c.Undo(start)
-		s.d.budgetUsed = slices.Clone(base)
+		s.d.budgetUsed = slices.Clone(used)
 		s.taken = nil
 		var units []*unit
 		for _, u := range slices.Concat(known, more) {

@@ -39,8 +39,10 @@ func (t *timeline) count(e *cycle.Eviction, queue string) {
 	}
 }
 
-// feedPace tells the cluster what was evicted within the last minute.
+// feedPace tells the cluster what was evicted within the last minute, and what
+// budgets allow after that.
 func (t *timeline) feedPace() {
+	t.cluster.SetBudgets(t.budgets())
 	t.tempo.done = slices.DeleteFunc(t.tempo.done, func(x evicted) bool { return x.at+minute <= t.now })
 	pace := model.Pace{Cluster: t.tempo.cluster, Queue: t.tempo.queue, Evicted: map[string]int{}}
 	for _, x := range t.tempo.done {

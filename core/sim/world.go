@@ -219,10 +219,17 @@ func (w *world) snapshot() (*model.Cluster, error) {
 	return c, nil
 }
 
+// budgets allow what the scenario says, less who was evicted and is not gone yet.
 func (w *world) budgets() []model.DisruptionBudget {
 	var out []model.DisruptionBudget
 	for _, b := range w.scenario.Budgets {
-		out = append(out, model.DisruptionBudget{Key: b.Name, Pods: b.Pods, Allowed: b.Allowed})
+		allowed := b.Allowed
+		for _, uid := range b.Pods {
+			if p := w.pods[uid]; p != nil && p.evicted {
+				allowed--
+			}
+		}
+		out = append(out, model.DisruptionBudget{Key: b.Name, Pods: b.Pods, Allowed: max(allowed, 0)})
 	}
 	return out
 }

@@ -214,7 +214,7 @@ func (d *decider) holdBack(w *model.LiveWorkload, group int) {
 		return
 	}
 	within := func(p *model.LivePod) bool { return group == 0 || p.Group >= 0 && w.Within(p.Group, group) }
-	if !slices.ContainsFunc(w.Pods, func(p *model.LivePod) bool { return p.Phase == model.Awaiting && within(p) }) {
+	if !slices.ContainsFunc(w.Pods, func(p *model.LivePod) bool { return awaitsRoom(p) && within(p) }) {
 		return
 	}
 	for _, p := range w.Pods {

@@ -63,7 +63,7 @@ func checkGangs(t *rapid.T, w *world, plan cycle.Plan) {
 		}
 	}
 	for _, e := range plan.Evictions {
-		evicted[e.Pod] = true
+		evicted[e.Pod] = e.MoveTo == nil // a member on the move has its place
 	}
 	for key, n := range starts {
 		spec, _ := w.c.Workload(key)

@@ -90,13 +90,20 @@ func holdsAll(p *model.LivePod) bool {
 	return len(p.Held) == want
 }
 
+// awaitsRoom says whether a promised pod may start as soon as its room is free. A
+// victim on the move is evicted first, and a stand-in never starts; they keep
+// nobody else of their gang waiting.
+func awaitsRoom(p *model.LivePod) bool {
+	return p.Phase == model.Awaiting && p.From == nil && !p.Spec.StandIn
+}
+
 // startPromised lets promised pods hold their room where it is free: all of a
 // gang, and of a sub-group that it can do without, or none.
 func (d *decider) startPromised(w *model.LiveWorkload) {
 	mark := d.c.Mark()
 	waits := false
 	for _, p := range w.Pods {
-		if p.Phase != model.Awaiting || p.From != nil || p.Spec.StandIn { // a victim on the move is evicted first
+		if !awaitsRoom(p) {
 			continue
 		}
 		at := p.Place

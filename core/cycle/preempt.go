@@ -111,9 +111,9 @@ func (s *search) outgrowsPromises() bool {
 }
 
 // wonRoom says whether a pod has a promise for which others may have had to go: one
-// that its workload won in this cycle, or one of an earlier plan.
+// that its workload won in this cycle, or one of an earlier plan or round.
 func (d *decider) wonRoom(p *model.LivePod) bool {
-	return promisedRoom(p) && p.From == nil && !p.Spec.StandIn && (d.winners[p.Workload] || d.home(p).Phase == model.Awaiting)
+	return promisedRoom(p) && p.From == nil && !p.Spec.StandIn && (d.winners[p.Workload] || p.Home.Phase == model.Awaiting)
 }
 
 // forEachClaimant walks over the jobs that still wait and may have others

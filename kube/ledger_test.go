@@ -6,6 +6,7 @@ package kube
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -246,9 +247,8 @@ func (p *player) ask(cmd string, a args) (string, error) {
 	case "pending":
 		return p.pending(a["queue"]), nil
 	case "save":
-		data, err := l.SaveUsage()
-		p.saved = data
-		return "", err
+		p.saved, _ = l.SaveUsage(math.MaxInt)
+		return "", nil
 	case "restore":
 		return "", l.RestoreUsage(p.saved)
 	case "troubles":

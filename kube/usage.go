@@ -58,14 +58,15 @@ func (l *Ledger) observeUsage(now int64) {
 // CountsUsage is true if past usage moves the division of spare capacity.
 func (l *Ledger) CountsUsage() bool { return l.config.UsageHalfLife > 0 }
 
-// SaveUsage returns what the queues used until now, to be stored. It must not be
+// SaveUsage returns what the queues used until now, to be stored: at most that
+// many of them, those that used most, with how many used anything. It must not be
 // called where usage does not count.
-func (l *Ledger) SaveUsage() ([]byte, error) {
+func (l *Ledger) SaveUsage(most int) (data []byte, queues int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flush()
 	l.usage.account.Observe(l.now(), l.cluster.Tree())
-	return l.usage.account.MarshalBinary()
+	return l.usage.account.MarshalLargest(most)
 }
 
 // RestoreUsage takes in what SaveUsage stored; the next cycle decides by it.

@@ -5,8 +5,12 @@ package queuecontroller
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +22,8 @@ import (
 const (
 	// usageKey is the key of the ConfigMap's binary data.
 	usageKey = "usage"
+	// usageMost is how many bytes of it are stored; the API server takes 1 MiB.
+	usageMost = 1000 * 1000
 	// usagePatience is how long the first cycle waits for what earlier leaders
 	// stored: without it, it would evict by shares that are not true.
 	usagePatience = 10 * time.Second
@@ -31,6 +37,7 @@ type usageKeeper struct {
 	options *Options
 	metrics *metrics
 	read    bool
+	short   bool              // not all that was used fits
 	stored  *corev1.ConfigMap // as last read or written, nil if there is none
 }
 
@@ -133,7 +140,11 @@ func (u *usageKeeper) load(ctx context.Context) error {
 	if found == nil || len(found.BinaryData[usageKey]) == 0 {
 		return nil
 	}
-	if err := u.options.Ledger.RestoreUsage(found.BinaryData[usageKey]); err != nil {
+	data, err := unpack(found.BinaryData[usageKey])
+	if err == nil {
+		err = u.options.Ledger.RestoreUsage(data)
+	}
+	if err != nil {
 		u.options.Log.Warn("the queues' past usage starts empty: binaryData."+usageKey+" of ConfigMap "+u.name()+" cannot be used", "err", err)
 	}
 	return nil
@@ -144,7 +155,7 @@ func (u *usageKeeper) save(ctx context.Context) error {
 	if !u.read {
 		return nil
 	}
-	data, err := u.options.Ledger.SaveUsage()
+	data, err := u.pack()
 	if err != nil {
 		return u.failed("encode what belongs into", err)
 	}
@@ -170,6 +181,46 @@ func (u *usageKeeper) save(ctx context.Context) error {
 	}
 	u.stored = after
 	return nil
+}
+
+// pack returns the usage, compressed, of as many queues as a ConfigMap has room
+// for.
+func (u *usageKeeper) pack() ([]byte, error) {
+	for most := math.MaxInt; ; {
+		data, queues := u.options.Ledger.SaveUsage(most)
+		var out bytes.Buffer
+		packer := gzip.NewWriter(&out)
+		_, err := packer.Write(data)
+		if err := errors.Join(err, packer.Close()); err != nil {
+			return nil, err
+		}
+		most = min(most, queues)
+		if out.Len() <= usageMost || most == 0 {
+			u.tell(most, queues)
+			return out.Bytes(), nil
+		}
+		most = most * usageMost / out.Len() * 19 / 20 // those that used most take more room
+	}
+}
+
+// tell writes one line for as long as not all that was used fits.
+func (u *usageKeeper) tell(stored, queues int) {
+	if stored < queues && !u.short {
+		u.options.Log.Warn("the queues' past usage does not fit into ConfigMap "+u.name()+": only the queues that used most are stored", "stored", stored, "of", queues)
+	}
+	u.short = stored < queues
+}
+
+// unpack also takes what was stored uncompressed by earlier versions.
+func unpack(stored []byte) ([]byte, error) {
+	if !bytes.HasPrefix(stored, []byte{0x1f, 0x8b}) {
+		return stored, nil
+	}
+	in, err := gzip.NewReader(bytes.NewReader(stored))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(in)
 }
 
 func (u *usageKeeper) failed(verb string, err error) error {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/fairslice/fairslice/core/amount"
+	"github.com/fairslice/fairslice/core/model"
+	"github.com/fairslice/fairslice/core/usage"
 	"github.com/fairslice/fairslice/kube"
 )
 
@@ -125,7 +130,11 @@ func TestDamagedUsageStartsEmpty(t *testing.T) {
 	if err := s.control.usage.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ledger.RestoreUsage(s.storedUsage().BinaryData[usageKey]); err != nil {
+	data, err := unpack(s.storedUsage().BinaryData[usageKey])
+	if err == nil {
+		err = s.ledger.RestoreUsage(data)
+	}
+	if err != nil {
 		t.Errorf("what was stored instead: %v", err)
 	}
 }
@@ -182,5 +191,92 @@ func TestALeaderThatStopsGivesWay(t *testing.T) {
 	}
 	if err := s.control.usage.step(t.Context()); err != nil || conflicts != 3 {
 		t.Errorf("the leader stored after %d tries: %v", conflicts, err)
+	}
+}
+
+// pastOf is a week of queues with names as long as they may be, each of which
+// used something else of four resources at any time, the first ones most.
+func pastOf(now time.Time, queues int) []byte {
+	total := amount.Vector{1 << 40, 1 << 40, 1 << 40, 1 << 40}
+	tree := &model.QueueTree{Resources: []string{"gpu", "cpu", "memory", "gpu/NVIDIA-H100-80GB-HBM3"}, Total: total}
+	for i := range queues {
+		tree.Queues = append(tree.Queues, model.QueueNode{Name: fmt.Sprintf("department-%04d-%s", i, strings.Repeat("x", 47)), Allocated: make(amount.Vector, len(total))})
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	account := usage.New(usage.Options{})
+	for ago := 7 * 24 * time.Hour; ago > 0; ago -= time.Hour {
+		for i := range tree.Queues {
+			for r := range total {
+				tree.Queues[i].Allocated[r] = total[r]/2000 + amount.Amount(random.Int64N(1<<29)*int64(queues-i)/int64(queues))
+			}
+		}
+		account.Observe(now.Add(-ago).UnixNano(), tree)
+	}
+	data, _ := account.MarshalLargest(queues)
+	return data
+}
+
+// TestUsageOfManyQueuesIsStored whole while it fits, else that of those who used
+// most, which is said once.
+func TestUsageOfManyQueuesIsStored(t *testing.T) {
+	for _, c := range []struct {
+		queues int
+		all    bool
+	}{{1200, true}, {2400, false}} {
+		s := newUsageStand(t, nil)
+		var log strings.Builder
+		s.control.options.Log = slog.New(slog.NewTextHandler(&log, nil))
+		tooBig := func(a clienttesting.Action) (bool, runtime.Object, error) {
+			written := a.(clienttesting.CreateAction).GetObject().(*corev1.ConfigMap) // an update has it too
+			return len(written.BinaryData[usageKey]) > 1<<20, nil, apierrors.NewRequestEntityTooLargeError("1 MiB")
+		}
+		s.client.PrependReactor("create", "configmaps", tooBig)
+		s.client.PrependReactor("update", "configmaps", tooBig)
+		past := pastOf(s.now(), c.queues)
+		if len(past) < 1<<20 {
+			t.Fatalf("%d queues take only %d bytes", c.queues, len(past))
+		}
+		s.control.usage.start(t.Context())
+		if err := s.ledger.RestoreUsage(past); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := s.control.usage.step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.advance(time.Minute)
+		}
+		lines := 1
+		if c.all {
+			lines = 0
+		}
+		if got := log.String(); strings.Count(got, "\n") != lines {
+			t.Errorf("of %d queues it was said %q, want %d lines", c.queues, got, lines)
+		}
+		data, err := unpack(s.storedUsage().BinaryData[usageKey])
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := usage.New(usage.Options{})
+		if err := read.UnmarshalBinary(data); err != nil {
+			t.Fatal(err)
+		}
+		parts := read.Parts(s.now().UnixNano())
+		if _, first := parts[fmt.Sprintf("department-0000-%s", strings.Repeat("x", 47))]; !first || len(parts) < 1000 || len(parts) < c.queues && c.all {
+			t.Errorf("of %d queues %d are stored, that which used most: %v", c.queues, len(parts), first)
+		}
+	}
+}
+
+// TestUsageOfEarlierVersionsIsRead: they did not compress it.
+func TestUsageOfEarlierVersionsIsRead(t *testing.T) {
+	data := pastOf(time.Unix(1_800_000_000, 0), 3)
+	s := newUsageStand(t, fake.NewClientset(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fairslice-system", Name: "fairslice-usage"},
+		BinaryData: map[string][]byte{usageKey: data},
+	}))
+	s.control.usage.start(t.Context())
+	if _, queues := s.ledger.SaveUsage(math.MaxInt); queues < 3 {
+		t.Errorf("%d queues were read, want 3", queues)
 	}
 }

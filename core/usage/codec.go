@@ -4,10 +4,12 @@
 package usage
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/fairslice/fairslice/core/amount"
@@ -27,18 +29,27 @@ var errStored = errors.New("stored usage is damaged")
 // capacity of each resource as upper and lower half, and the entries of queues
 // with usage: queue, then the billionths of each resource.
 func (a *Account) MarshalBinary() ([]byte, error) {
+	data, _ := a.MarshalLargest(math.MaxInt)
+	return data, nil
+}
+
+// MarshalLargest is MarshalBinary of at most n queues, those that used most, and
+// says how many used anything.
+func (a *Account) MarshalLargest(n int) (data []byte, used int) {
 	all := a.finished(a.last.at)
-	index := map[string]uint64{}
+	index := map[string]bool{}
 	for _, s := range all {
 		for queue, parts := range s.parts {
 			if slices.Max(append(parts, 0)) > 0 {
-				index[queue] = 0
+				index[queue] = true
 			}
 		}
 	}
 	queues := slices.Sorted(maps.Keys(index))
-	for i, queue := range queues {
-		index[queue] = uint64(i)
+	used = len(queues)
+	if n < used {
+		queues = a.largest(queues)[:n]
+		slices.Sort(queues)
 	}
 	out := appendNames([]byte{version}, a.resources)
 	out = appendNames(out, queues)
@@ -46,7 +57,19 @@ func (a *Account) MarshalBinary() ([]byte, error) {
 	for _, s := range all {
 		out = appendSlot(out, s, len(a.resources), queues)
 	}
-	return out, nil
+	return out, used
+}
+
+// largest sorts queues by what they used up to now, over all resources.
+func (a *Account) largest(queues []string) []string {
+	sums := map[string]amount.Amount{}
+	for queue, parts := range a.Parts(a.last.at) {
+		for _, part := range parts {
+			sums[queue] = sums[queue].Add(part)
+		}
+	}
+	slices.SortStableFunc(queues, func(x, y string) int { return cmp.Compare(sums[y], sums[x]) })
+	return queues
 }
 
 func appendSlot(out []byte, s slot, resources int, queues []string) []byte {

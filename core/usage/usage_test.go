@@ -278,6 +278,30 @@ func TestStoredSize(t *testing.T) {
 	}
 }
 
+// Of the largest only, everything that is kept stays as it was.
+func TestStoredLargest(t *testing.T) {
+	a := New(Options{Window: 10 * hour})
+	a.Observe(start, holding(8000, 1000, 4000))
+	a.Observe(start+hour, holding(8000, 1000, 0))
+	want := a.Parts(start + hour)
+	for n, kept := range [][]string{{}, {"root"}, {"b", "root"}, {"a", "b", "root"}, {"a", "b", "root"}} {
+		data, used := a.MarshalLargest(n)
+		read := New(Options{Window: 10 * hour})
+		if err := read.UnmarshalBinary(data); err != nil {
+			t.Fatal(err)
+		}
+		got := read.Parts(start + hour)
+		if names := slices.Sorted(maps.Keys(got)); used != 3 || !slices.Equal(names, kept) {
+			t.Errorf("the largest %d of %d are %v, want %v", n, used, names, kept)
+		}
+		for _, name := range kept {
+			if !maps.Equal(got[name], want[name]) {
+				t.Errorf("%s used %v, want %v", name, got[name], want[name])
+			}
+		}
+	}
+}
+
 func FuzzUnmarshal(f *testing.F) {
 	a := New(Options{Window: hour})
 	for i := range int64(20) {

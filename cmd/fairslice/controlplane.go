@@ -232,7 +232,7 @@ func (p *controlPlane) server(leader *leadership, controller *queuecontroller.Co
 	routes := mux.NewRouter()
 	routes.Handle("/debug/ledger", p.guarded(leader.DumpHandler())).Methods(http.MethodGet)
 	(&views{ready: leader.Ready, pending: leader.Pending, consolidation: controller.Consolidation, log: log}).
-		add(routes, tokenGuard{client, p.tls.ClientCA != ""}.wrap)
+		add(routes, newTokenGuard(client, p.tls.ClientCA != "").wrap)
 	routes.PathPrefix("/").Handler(server.Handler)
 	server.Handler = routes
 	if !p.insecureHTTP {

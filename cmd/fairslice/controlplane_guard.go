@@ -4,13 +4,17 @@
 package main
 
 import (
+	"context"
+	"crypto/sha256"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/fairslice/fairslice/api/v1alpha1"
@@ -24,6 +28,18 @@ type tokenGuard struct {
 	client kubernetes.Interface
 	// certificates is false where nobody is asked who they are.
 	certificates bool
+	// reviews are what the API server said about tokens, by their SHA-256: one
+	// that is shown again and again is not a request to it each time.
+	reviews *cache.LRUExpireCache
+}
+
+const (
+	reviewFor   = 10 * time.Second
+	mostReviews = 1000
+)
+
+func newTokenGuard(client kubernetes.Interface, certificates bool) tokenGuard {
+	return tokenGuard{client, certificates, cache.NewLRUExpireCache(mostReviews)}
 }
 
 func (g tokenGuard) wrap(next http.Handler) http.Handler {
@@ -48,15 +64,14 @@ func (g tokenGuard) wrap(next http.Handler) http.Handler {
 
 // check asks the API server who the token is and what that user may do.
 func (g tokenGuard) check(r *http.Request, token string) (status int, message string) {
-	review, err := g.client.AuthenticationV1().TokenReviews().Create(r.Context(),
-		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	who, err := g.review(r.Context(), token)
 	if err != nil {
 		return http.StatusServiceUnavailable, "the API server cannot be asked who you are: " + err.Error()
 	}
-	if !review.Status.Authenticated {
+	if !who.Authenticated {
 		return http.StatusUnauthorized, "the bearer token is not one of a user of the cluster"
 	}
-	user := review.Status.User
+	user := who.User
 	what := &authorizationv1.ResourceAttributes{Verb: "get", Group: v1alpha1.Group, Resource: "queues", Subresource: "consolidation"}
 	if queue := mux.Vars(r)["queue"]; queue != "" {
 		what.Subresource, what.Name = "pending", queue
@@ -75,4 +90,19 @@ func (g tokenGuard) check(r *http.Request, token string) (status int, message st
 		return http.StatusForbidden, "user " + user.Username + " may not get queues/" + what.Subresource + " of group " + v1alpha1.Group
 	}
 	return http.StatusOK, ""
+}
+
+// review asks the API server who the token is, unless it said so a moment ago.
+func (g tokenGuard) review(ctx context.Context, token string) (authenticationv1.TokenReviewStatus, error) {
+	key := sha256.Sum256([]byte(token))
+	if known, ok := g.reviews.Get(key); ok {
+		return known.(authenticationv1.TokenReviewStatus), nil
+	}
+	review, err := g.client.AuthenticationV1().TokenReviews().Create(ctx,
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	if err != nil {
+		return authenticationv1.TokenReviewStatus{}, err
+	}
+	g.reviews.Add(key, review.Status, reviewFor)
+	return review.Status, nil
 }

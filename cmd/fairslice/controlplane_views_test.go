@@ -233,7 +233,7 @@ func TestViewsAreGuarded(t *testing.T) {
 		{true, "/consolidation", "admin", http.StatusOK, "1h0m0s"},
 	} {
 		routes := mux.NewRouter()
-		v.add(routes, tokenGuard{client, c.certificates}.wrap)
+		v.add(routes, newTokenGuard(client, c.certificates).wrap)
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil)
 		if c.token != "" {
 			request.Header.Set("Authorization", "Bearer "+c.token)
@@ -242,6 +242,48 @@ func TestViewsAreGuarded(t *testing.T) {
 		routes.ServeHTTP(answer, request)
 		if answer.Code != c.status || !strings.Contains(answer.Body.String(), c.want) {
 			t.Errorf("%s with token %q answers %d %s, want %d with %q", c.path, c.token, answer.Code, answer.Body, c.status, c.want)
+		}
+	}
+}
+
+// TestTokensAreReviewedOnce: a token that is shown again and again, known or not,
+// is one question to the API server, and what failed is asked again.
+func TestTokensAreReviewedOnce(t *testing.T) {
+	client, reviews, down := fake.NewClientset(), 0, true
+	client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		reviews++
+		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
+		review.Status.Authenticated = review.Spec.Token == "known"
+		if down {
+			return true, nil, errors.New("no connection")
+		}
+		return true, review, nil
+	})
+	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
+		review.Status.Allowed = true
+		return true, review, nil
+	})
+	guarded := newTokenGuard(client, true).wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, c := range []struct {
+		token           string
+		down            bool
+		status, reviews int
+	}{
+		{"known", true, http.StatusServiceUnavailable, 1},
+		{"known", false, http.StatusOK, 2},
+		{"known", false, http.StatusOK, 2},
+		{"unknown", false, http.StatusUnauthorized, 3},
+		{"unknown", false, http.StatusUnauthorized, 3},
+		{"known", false, http.StatusOK, 3},
+	} {
+		down = c.down
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/consolidation", nil)
+		request.Header.Set("Authorization", "Bearer "+c.token)
+		answer := httptest.NewRecorder()
+		guarded.ServeHTTP(answer, request)
+		if answer.Code != c.status || reviews != c.reviews {
+			t.Errorf("token %q answers %d after %d reviews, want %d after %d", c.token, answer.Code, reviews, c.status, c.reviews)
 		}
 	}
 }

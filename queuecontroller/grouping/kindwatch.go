@@ -5,6 +5,7 @@ package grouping
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,6 +31,9 @@ const (
 	// unlistedTries is how often discovery is asked before its no counts.
 	unlistedTries = 5
 )
+
+// errStillServed is why no other version of a kind is read.
+var errStillServed = errors.New("it is served as before")
 
 // kindState is whether the objects of a kind can be asked for.
 type kindState int8
@@ -57,6 +61,11 @@ type kindWatch struct {
 	store      cache.Store
 	namespaced bool
 	told       bool // a line in the log says that it cannot be read
+	// resource is what the store is of, and stop ends its watch.
+	resource schema.GroupVersionResource
+	stop     context.CancelFunc
+	// lost is true while another version than the store's is looked for.
+	lost bool
 }
 
 // get returns an object, nil if the store has none of that name.
@@ -78,15 +87,21 @@ func (k *kindWatch) get(namespace, name string) *unstructured.Unstructured {
 func (r *Resolver) open(ctx context.Context, kind schema.GroupKind) {
 	r.mu.Lock()
 	k := r.kinds[kind]
-	wanted := k != nil && len(k.waiting) > 0
+	wanted := k != nil && (k.lost || len(k.waiting) > 0)
 	if !wanted {
 		r.forgetKind(kind)
-	}
-	r.mu.Unlock()
-	if !wanted {
+		r.mu.Unlock()
 		return
 	}
+	before := k.resource
+	r.mu.Unlock()
+	if !before.Empty() {
+		meta.MaybeResetRESTMapper(r.options.Mapper) // it remembers the version that is gone
+	}
 	mapping, err := r.mapping(kind, k.version)
+	if err == nil && mapping.Resource == before {
+		err = errStillServed
+	}
 	if err == nil {
 		_, err = r.options.Metadata.Resource(mapping.Resource).List(ctx, metav1.ListOptions{Limit: 1})
 	}
@@ -99,10 +114,11 @@ func (r *Resolver) open(ctx context.Context, kind schema.GroupKind) {
 		r.refuse(k, err)
 		return
 	}
+	ctx, stop := context.WithCancel(ctx)
 	go informer.Run(ctx.Done())
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			r.opened(k, informer.GetStore(), mapping.Scope.Name() == meta.RESTScopeNameNamespace)
+			r.opened(k, informer.GetStore(), mapping, stop)
 		}
 	}()
 }
@@ -145,9 +161,7 @@ func (r *Resolver) follow(k *kindWatch, informer cache.SharedIndexInformer, gvk 
 		return err
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.tell(k, "a kind of owner cannot be watched for now; what was read of it stays", err)
+		r.failed(k, err)
 	}); err != nil {
 		return err
 	}
@@ -168,11 +182,32 @@ func (r *Resolver) follow(k *kindWatch, informer cache.SharedIndexInformer, gvk 
 	return err
 }
 
-// opened lets the pods that waited for a kind be looked at again.
-func (r *Resolver) opened(k *kindWatch, store cache.Store, namespaced bool) {
+// failed notes that a watch failed. If its version is not served any more, another
+// one is looked for, and until that is read what was read of this one stays.
+func (r *Resolver) failed(k *kindWatch, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k.state, k.store, k.namespaced, k.delay, k.tries, k.told = readable, store, namespaced, 0, 0, false
+	r.tell(k, "a kind of owner cannot be watched for now; what was read of it stays", err)
+	if apierrors.IsNotFound(err) && k.state == readable && !k.lost {
+		k.lost, k.delay = true, min(max(2*k.delay, failedFirst), failedMost)
+		r.toOpen.AddAfter(k.kind, k.delay)
+	}
+}
+
+// opened lets the pods that waited for a kind be looked at again, and those of
+// its objects if they were read in another version until now.
+func (r *Resolver) opened(k *kindWatch, store cache.Store, mapping *meta.RESTMapping, stop context.CancelFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k.stop != nil {
+		k.stop()
+		for _, obj := range store.List() {
+			r.wakeFor(obj)
+		}
+	}
+	k.state, k.store, k.delay, k.tries, k.told = readable, store, 0, 0, false
+	k.namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	k.resource, k.stop, k.lost = mapping.Resource, stop, false
 	for uid := range k.waiting {
 		r.queue.Add(uid)
 	}
@@ -183,6 +218,10 @@ func (r *Resolver) opened(k *kindWatch, store cache.Store, namespaced bool) {
 func (r *Resolver) refuse(k *kindWatch, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if k.lost {
+		k.lost = false // its watch fails again, and then another version is looked for again
+		return
+	}
 	k.tries++
 	r.metrics.errors.WithLabelValues(k.kind.String()).Inc()
 	final := apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)

@@ -240,14 +240,16 @@ func (r *Resolver) report() {
 
 // moved takes in that an owner or a group came, changed or went.
 func (r *Resolver) moved(obj any) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wake(string(u.GetUID()))
-	r.wake(keyOf(kindOf(u), u.GetNamespace(), u.GetName()))
+	r.wakeFor(obj)
+}
+
+func (r *Resolver) wakeFor(obj any) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		r.wake(string(u.GetUID()))
+		r.wake(keyOf(kindOf(u), u.GetNamespace(), u.GetName()))
+	}
 }
 
 // wake looks again at the pods that an object decides about.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
@@ -109,6 +111,12 @@ func (d *discovery) show(kind schema.GroupVersionKind) {
 	delete(d.hidden, kind.GroupKind())
 }
 
+func (d *discovery) serve(mapper meta.RESTMapper) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.RESTMapper = mapper
+}
+
 func (d *discovery) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,6 +138,9 @@ var served = map[schema.GroupVersionKind]string{
 	{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Kind: "PodGroup"}: "podgroups",
 }
 
+// laterJobSets is a version that is served only from some time on.
+var laterJobSets = schema.GroupVersionResource{Group: jobSetKind.Group, Version: "v1", Resource: "jobsets"}
+
 func newRig(t *testing.T, hold time.Duration) *rig {
 	lists := map[schema.GroupVersionResource]string{}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: "scheduling.x-k8s.io", Version: "v1alpha1"}})
@@ -142,6 +153,7 @@ func newRig(t *testing.T, hold time.Duration) *rig {
 		mapper.AddSpecific(kind, kind.GroupVersion().WithResource(plural), kind.GroupVersion().WithResource(plural), meta.RESTScopeNamespace)
 	}
 	kinds := &discovery{RESTMapper: mapper, hidden: map[schema.GroupKind]bool{}}
+	lists[laterJobSets] = "JobSetList"
 	r := &rig{
 		t: t, discovery: kinds,
 		books:    &books{said: map[string]string{}, last: map[string]*kube.Membership{}, ignored: map[string]bool{}, sharedBy: map[*kube.Group]int{}},
@@ -371,6 +383,55 @@ spec: {workerGroupSpecs: [{groupName: gpu, replicas: 2}]}
 `)
 	r.discovery.show(gone)
 	r.eventually("uid-a", "team/raycluster/c@c", "leader")
+}
+
+// TestAVersionThatIsServedNoMore: the gangs of the kind stay, and its next objects
+// are read in the version that is served instead.
+func TestAVersionThatIsServedNoMore(t *testing.T) {
+	r := newRig(t, time.Minute)
+	var gone atomic.Bool
+	refuse := func(a clienttesting.Action) error {
+		if gone.Load() && a.GetResource().Version == jobSetKind.Version {
+			return apierrors.NewNotFound(schema.GroupResource{}, "")
+		}
+		return nil
+	}
+	early := watch.NewFake()
+	r.dyn.PrependReactor("list", "jobsets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		err := refuse(a)
+		return err != nil, nil, err
+	})
+	r.dyn.PrependWatchReactor("jobsets", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		return a.GetResource().Version == jobSetKind.Version, early, refuse(a)
+	})
+	r.put(fmt.Sprintf(trainSet, 2))
+	uid := r.observe("a", "JobSet", "train", "js", ofTrain)
+	r.eventually(uid, `"minMember":2`)
+
+	for name, size := range map[string]int{"train": 3, "next": 4} {
+		u := (&world{t: t}).parse(fmt.Sprintf(trainSet, size))
+		u.SetAPIVersion(laterJobSets.GroupVersion().String())
+		if u.SetName(name); name == "next" {
+			u.SetUID("next")
+		}
+		if err := create(r.dyn.Resource(laterJobSets).Namespace("team"), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{laterJobSets.GroupVersion()})
+	mapper.AddSpecific(laterJobSets.GroupVersion().WithKind("JobSet"), laterJobSets, laterJobSets, meta.RESTScopeNamespace)
+	r.discovery.serve(mapper)
+	gone.Store(true)
+	early.Stop()
+	next := r.observe("b", "JobSet", "next", "next", ofTrain)
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(r.of(next), "team/jobset/next@next") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if !strings.Contains(r.of(uid), "team/jobset/train@js") {
+			t.Fatalf("meanwhile the gang that runs became %q", r.of(uid))
+		}
+	}
+	r.eventually(next, "team/jobset/next@next", `"minMember":4`)
+	r.eventually(uid, "team/jobset/train@js", `"minMember":3`)
+	r.want("after the version is gone", map[string]float64{"kinds readable": 1, "cached_objects JobSet.jobset.x-k8s.io": 2})
 }
 
 func TestANamedGroupThatDoesNotExistIsWaitedFor(t *testing.T) {

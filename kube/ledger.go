@@ -6,6 +6,8 @@ package kube
 import (
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,7 +103,7 @@ type Ledger struct {
 	// turned are nodes whose kubelets refused pods, by line of pods and node.
 	turned      map[string]map[string]turnedAway
 	troubles    map[string]string
-	newTroubles []Trouble
+	newTroubles map[string]Trouble
 
 	// arrivals are closed when the pod of that UID comes.
 	arrivals map[string]chan struct{}
@@ -200,6 +202,7 @@ func NewLedger(config Config, clock func() time.Time, log *slog.Logger, sources 
 		unbudgeted:   map[string]bool{},
 		holds:        map[string]*hold{},
 		troubles:     map[string]string{},
+		newTroubles:  map[string]Trouble{},
 		arrivals:     map[string]chan struct{}{},
 		unsynced:     map[string]bool{},
 		changed:      make(chan struct{}, 1),
@@ -245,12 +248,16 @@ func (l *Ledger) Version() uint64 {
 	return l.seq + l.cycles
 }
 
-// Troubles returns what was found wrong since the last call, each once.
+// Troubles returns what was found wrong since the last call and still is, each
+// object once.
 func (l *Ledger) Troubles() []Trouble {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := l.newTroubles
-	l.newTroubles = nil
+	var out []Trouble
+	for _, key := range slices.Sorted(maps.Keys(l.newTroubles)) {
+		out = append(out, l.newTroubles[key])
+	}
+	clear(l.newTroubles)
 	return out
 }
 
@@ -268,13 +275,14 @@ func (l *Ledger) trouble(kind, namespace, name, message string) {
 	key := kind + "/" + namespace + "/" + name
 	if message == "" {
 		delete(l.troubles, key)
+		delete(l.newTroubles, key)
 		return
 	}
 	if l.troubles[key] == message {
 		return
 	}
 	l.troubles[key] = message
-	l.newTroubles = append(l.newTroubles, Trouble{kind, namespace, name, message})
+	l.newTroubles[key] = Trouble{kind, namespace, name, message}
 	l.log.Warn("object cannot be used as it is", "kind", kind, "namespace", namespace, "name", name, "trouble", message)
 }
 

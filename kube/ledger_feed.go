@@ -91,6 +91,23 @@ func (l *Ledger) refresh(w *workload) {
 	}
 }
 
+// Tidy forgets what is left of pods that are gone. Decisions do so as well, but a
+// standby makes none for weeks. Nobody looks at a gang that has pods or a PodGroup:
+// a new leader takes its own first look.
+func (l *Ledger) Tidy() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.letBack(l.now())
+	for _, key := range slices.Sorted(maps.Keys(l.dirty)) {
+		if w := l.workloads[key]; w == nil || len(w.pods) == 0 && w.group == nil {
+			l.flushWorkload(key)
+			delete(l.dirty, key)
+		}
+	}
+	l.feedBudgets()
+	l.cluster.Settle()
+}
+
 func (l *Ledger) flushWorkload(key string) {
 	w := l.workloads[key]
 	if w == nil {
@@ -130,23 +147,6 @@ func (l *Ledger) flushWorkload(key string) {
 		return
 	}
 	w.spec, w.fed = spec, true
-}
-
-// tidy forgets workloads that are gone where no cycle does it: a standby, which
-// decides nothing, follows all pods that come and go for weeks. What a PodGroup
-// went through is left for the cycle.
-func (l *Ledger) tidy() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for key := range l.dirty {
-		w := l.workloads[key]
-		if w == nil || w.group == nil && len(w.pods) == 0 {
-			l.flushWorkload(key)
-			delete(l.dirty, key)
-		}
-	}
-	l.letBack(l.now())
-	l.cluster.Settle()
 }
 
 // count counts the workload's members that hold or need no place.

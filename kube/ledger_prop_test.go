@@ -393,26 +393,6 @@ func TestChurnLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestStandbyForgetsTheGone though it runs no cycle: single pods and gangs.
-func TestStandbyForgetsTheGone(t *testing.T) {
-	p := newPlayer()
-	l := p.ledger
-	p.queue("q", args{})
-	for i := range 100 {
-		uid := fmt.Sprintf("u%d", i)
-		if i%2 == 0 {
-			l.SetMembership(uid, &Membership{Group: &Group{Key: "default/job/" + uid}})
-		}
-		l.SetPod(podOf(uid, args{"queue": "q", "gpu": "1"}, p.time))
-		l.RemovePod(uid)
-	}
-	l.SetPod(podOf("last", args{"queue": "q", "gpu": "1"}, p.time))
-	l.tidy()
-	if len(l.workloads) != 1 || len(l.dirty) != 1 {
-		t.Errorf("%d workloads and %d changes are left, want those of the pod that is there", len(l.workloads), len(l.dirty))
-	}
-}
-
 // TestConcurrentUse calls everything at once; with -race it is a proof that
 // nothing is shared without the lock.
 func TestConcurrentUse(t *testing.T) {

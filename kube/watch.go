@@ -135,7 +135,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return nil
 		case <-retain.C:
 			w.retain()
-			w.ledger.tidy()
+			w.ledger.Tidy()
 		case <-settle.C:
 			w.settle(ctx)
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/fairslice/fairslice/core/model"
 )
 
-// largest bounds what is taken from a single quantity, a million times what a
-// machine has: quantities beyond it saturate, so that no request wraps into a
-// small one and sums over a cluster stay exact.
-const largest = int64(1) << 50
+// largest bounds what is taken from a single quantity: of memory 64 PiB, more than
+// the quota of any cluster. Quantities beyond it saturate, so that no request wraps
+// into a small one.
+const largest = int64(1) << 56
 
 // milliOf returns q in thousandths, rounded up, saturated, at least 0.
 func milliOf(q resource.Quantity) amount.Amount {

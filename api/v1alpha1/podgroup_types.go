@@ -60,7 +60,7 @@ type PodGroupSpec struct {
 	MinMember *int32 `json:"minMember,omitempty"`
 
 	// MinSubGroup is how many of the sub-groups without a parent must start
-	// together. All of them when unset.
+	// together. All of them when unset. 0 makes each an extra.
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="minSubGroup must be a whole number of zero or more"
 	// +optional
 	MinSubGroup *int32 `json:"minSubGroup,omitempty"`
@@ -157,7 +157,7 @@ type SubGroup struct {
 	MinMember *int32 `json:"minMember,omitempty"`
 
 	// MinSubGroup is how many of the sub-groups directly below must start
-	// together. All of them when unset.
+	// together. All of them when unset. 0 makes each an extra.
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="minSubGroup must be a whole number of zero or more"
 	// +optional
 	MinSubGroup *int32 `json:"minSubGroup,omitempty"`

@@ -10,8 +10,9 @@ import (
 	"github.com/fairslice/fairslice/core/amount"
 )
 
-// largest bounds a single quantity, so that sums over a cluster stay exact.
-const largest = amount.Amount(1) << 50
+// largest bounds a single quantity, in bytes 64 PiB: what a whole cluster has must
+// pass as a quota, and a node's few pods must not sum up to more than fits.
+const largest = amount.Amount(1) << 56
 
 func checkNode(n *Node) error {
 	if n.Name == "" {

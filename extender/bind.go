@@ -194,11 +194,13 @@ func (s *Server) write(ctx context.Context, pod PodKey, node, assignment string)
 		annotations[v1alpha1.AnnotationGPUAssignment] = assignment
 	}
 	wait := s.options.RetryDelay
+	mayLand := false // one of the writes, later
 	for {
 		err := s.binder.Bind(ctx, pod, node, annotations)
 		if err == nil {
 			return nil
 		}
+		mayLand = mayLand || unanswered(err)
 		bound, readErr := s.binder.BoundTo(ctx, pod)
 		switch {
 		case errors.Is(readErr, ErrPodGone):
@@ -207,14 +209,14 @@ func (s *Server) write(ctx context.Context, pod PodKey, node, assignment string)
 			return nil
 		case readErr == nil && bound != "":
 			return fmt.Errorf("pod %s is bound to node %s already, not to %s", pod, bound, node)
-		case readErr == nil && !temporary(err):
+		case readErr == nil && !temporary(err) && !mayLand:
 			return fmt.Errorf("binding pod %s to node %s was refused: %w", pod, node, err)
 		}
 		select {
 		case <-time.After(wait):
 			wait *= 2
 		case <-ctx.Done():
-			if readErr == nil {
+			if readErr == nil && !mayLand {
 				return fmt.Errorf("binding pod %s to node %s failed for %s: %w", pod, node, s.options.WriteTimeout, err)
 			}
 			return fmt.Errorf("binding pod %s to node %s: %w (%w)", pod, node, errOutcomeUnknown, err)

@@ -7,11 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fairslice/fairslice/kube"
 )
@@ -75,6 +79,21 @@ func TestBindErrors(t *testing.T) {
 		{
 			name: "failing to the end gives the room back", forgot: true, want: "connection refused",
 			fail: func(string, int) (error, bool) { return errNetwork{}, false },
+		},
+		{
+			name: "a write that ran out of time may land yet", doubted: true,
+			want: "whether the binding was written is not known yet",
+			fail: func(string, int) (error, bool) { return apierrors.NewTimeoutError("request timed out", 0), false },
+		},
+		{
+			name: "also if the next one was refused", doubted: true,
+			want: "whether the binding was written is not known yet",
+			fail: func(_ string, try int) (error, bool) {
+				if try == 1 {
+					return &net.OpError{Op: "read", Err: syscall.ECONNRESET}, false
+				}
+				return refused, false
+			},
 		},
 	}
 	for _, tc := range tests {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,4 +50,12 @@ func temporary(err error) bool {
 	var network net.Error
 	return apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || errors.As(err, &network)
+}
+
+// unanswered says whether nobody knows what became of a write: it may have reached
+// the API server, or its storage, and land after the pod was read back.
+func unanswered(err error) bool {
+	var network net.Error
+	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		errors.As(err, &network) && !errors.Is(err, syscall.ECONNREFUSED)
 }

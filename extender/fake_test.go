@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -241,6 +242,7 @@ func (a *fakeAPI) BoundTo(_ context.Context, pod PodKey) (string, error) {
 
 type errNetwork struct{}
 
-func (errNetwork) Error() string   { return "connection refused" }
-func (errNetwork) Timeout() bool   { return true }
-func (errNetwork) Temporary() bool { return true }
+func (errNetwork) Error() string        { return "connection refused" }
+func (errNetwork) Timeout() bool        { return true }
+func (errNetwork) Temporary() bool      { return true }
+func (errNetwork) Is(target error) bool { return target == syscall.ECONNREFUSED }

@@ -19,6 +19,10 @@ const (
 	// promisePatience is how long a promise may stay unused after
 	// kube-scheduler refused its node.
 	promisePatience = 10 * time.Second
+	// retriedBy is when kube-scheduler has tried a pod again for certain: it leaves
+	// none alone for longer than five minutes. What it says then, it says of the
+	// promised node, also if nothing of the pod changed for it.
+	retriedBy = 6 * time.Minute
 	// exclusionBase, doubled from time to time, is how long a refused node is
 	// left out.
 	exclusionBase = 15 * time.Second
@@ -255,8 +259,11 @@ func (l *Ledger) refused(e *entry, now int64) bool {
 	if e.usable == 0 {
 		l.hearFrom(e, now)
 	}
-	if f.gated || f.refusal == "" || f.refusal == e.refusal ||
-		f.nominated != e.node || now < e.usable+int64(promisePatience) {
+	patience := promisePatience
+	if f.refusal == e.refusal {
+		patience = retriedBy
+	}
+	if f.gated || f.refusal == "" || f.nominated != e.node || now < e.usable+int64(patience) {
 		return false
 	}
 	l.exclude(e, e.node, now)

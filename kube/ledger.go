@@ -160,10 +160,12 @@ type entry struct {
 	standsFor string
 }
 
-// exclusion is a node that kube-scheduler refused for the pod.
+// exclusion is a node that kube-scheduler refused for the pod. It is remembered for
+// a while after it is over: another refusal of the node counts as one more.
 type exclusion struct {
 	until int64
 	times int
+	over  bool
 }
 
 // Trouble is something wrong with an object, for one event and one line in the

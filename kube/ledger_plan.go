@@ -215,9 +215,14 @@ func (l *Ledger) tick(now int64) {
 	for _, e := range byUID(l.index.timed) {
 		changed := l.refused(e, now)
 		for node, x := range e.excluded {
-			if x.until <= now {
+			switch {
+			case x.until > now:
+			case now >= x.until+int64(exclusionMax):
 				delete(e.excluded, node)
-				changed = true
+				changed = changed || !x.over
+			case !x.over:
+				x.over, changed = true, true
+				e.excluded[node] = x
 			}
 		}
 		if e.protectedUntil > 0 && e.protectedUntil <= now {
@@ -287,6 +292,7 @@ func (l *Ledger) exclude(e *entry, node string, now int64) {
 	x := e.excluded[node]
 	x.until = now + int64(backoff(exclusionBase, exclusionMax, x.times))
 	x.times++
+	x.over = false
 	e.excluded[node] = x
 	l.log.Info("kube-scheduler refused the planned node", "pod", e.facts.ref.String(), "node", node, "refusal", e.facts.refusal)
 }

@@ -97,7 +97,12 @@ func (l *Ledger) refeedLine(line string) {
 
 // excludedNodes are those that kube-scheduler or a kubelet refused.
 func (l *Ledger) excludedNodes(e *entry) []string {
-	out := slices.Collect(maps.Keys(e.excluded))
+	var out []string
+	for node, x := range e.excluded {
+		if !x.over {
+			out = append(out, node)
+		}
+	}
 	if len(l.turned) > 0 {
 		now := l.now()
 		for node, t := range l.turned[e.line()] {

@@ -134,7 +134,7 @@ type entry struct {
 	refusal  string
 	usable   int64
 	excluded map[string]exclusion
-	// failures counts binds that were refused, blockedUntil (nanoseconds) is
+	// failures counts binds that did not happen, blockedUntil (nanoseconds) is
 	// the back-off after them.
 	failures     int
 	blockedUntil int64

@@ -237,7 +237,7 @@ func (l *Ledger) ownReason(e *entry) *explain.Reason {
 	case e.blockedUntil > 0:
 		return &explain.Reason{
 			Code:    BindingRefused,
-			Message: fmt.Sprintf("binding pod %s was refused %d times; it is tried again with growing delays", f.ref, e.failures),
+			Message: fmt.Sprintf("pod %s could not be bound %d times, itself or with its gang; it is tried again with growing delays", f.ref, e.failures),
 		}
 	}
 	return nil

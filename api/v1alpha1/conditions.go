@@ -80,7 +80,7 @@ const (
 	ReasonWaitingForVictims = "WaitingForVictims"
 	// ReasonWaitingForTurn: others of the queue come first.
 	ReasonWaitingForTurn = "WaitingForTurn"
-	// ReasonBindingRefused: the API server refused the binding; retried with
+	// ReasonBindingRefused: the pod could not be bound, itself or with its gang; retried with
 	// growing delays.
 	ReasonBindingRefused = "BindingRefused"
 	// ReasonStale: the gang fell below its minimum while running.

@@ -84,7 +84,7 @@ func (w *workload) step(h *heads, spec *model.Workload, raised bool, now int64) 
 		next.released, next.staleSince = true, now
 	case h.done.sum() > 0:
 		next.staleSince = 0
-	case fewer && before.staleSince == 0 && h.bound.sum() > 0: // else nothing of it runs
+	case fewer && before.staleSince == 0 && (h.bound.sum() > 0 || h.lostBound(before.placed)): // else nothing of it ran
 		next.staleSince = now
 	}
 	w.life = next

@@ -135,6 +135,17 @@ func (h *heads) misses(uid string, s seat) bool {
 	return !placed && !h.ended[uid] && !s.triesAgain()
 }
 
+// lostBound is true if a member that was bound is placed no more and did not end
+// well.
+func (h *heads) lostBound(before map[string]seat) bool {
+	for uid, s := range before {
+		if s.entry != nil && s.entry.facts.node != "" && h.misses(uid, s) {
+			return true
+		}
+	}
+	return false
+}
+
 // broken is true if the gang, or a sub-group that it can do without, runs in
 // part, counting the members of a roll.
 func (h *heads) broken(spec *model.Workload, count roll) bool {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fairslice/fairslice/kube"
@@ -84,6 +85,13 @@ func TestBindErrors(t *testing.T) {
 			name: "a write that ran out of time may land yet", doubted: true,
 			want: "whether the binding was written is not known yet",
 			fail: func(string, int) (error, bool) { return apierrors.NewTimeoutError("request timed out", 0), false },
+		},
+		{
+			name: "also one of which the storage ran out of time", doubted: true,
+			want: "whether the binding was written is not known yet",
+			fail: func(string, int) (error, bool) {
+				return apierrors.NewConflict(corev1.Resource("pods/binding"), "p", errors.New("etcdserver: request timed out")), false
+			},
 		},
 		{
 			name: "also if the next one was refused", doubted: true,

@@ -53,9 +53,10 @@ func temporary(err error) bool {
 }
 
 // unanswered says whether nobody knows what became of a write: it may have reached
-// the API server, or its storage, and land after the pod was read back.
+// the API server, or its storage, and land after the pod was read back. Whatever the
+// storage says of a binding, a time-out too, the API server reports as a conflict.
 func unanswered(err error) bool {
 	var network net.Error
-	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsConflict(err) ||
 		errors.As(err, &network) && !errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -235,7 +235,13 @@ func (l *Ledger) VictimsFor(uid string) (node string, victims []string) {
 	}
 	for _, v := range e.awaits {
 		victim := l.pods[v]
-		if victim != nil && victim.sentence != nil && victim.holds() && victim.node == e.node && !victim.facts.deleting {
+		if victim == nil || !victim.holds() || victim.facts.deleting {
+			continue
+		}
+		if victim.sentence == nil {
+			return "", nil // it was pardoned: the others would go in vain
+		}
+		if victim.node == e.node {
 			victims = append(victims, v)
 		}
 	}

@@ -27,7 +27,7 @@ var ways = []string{"link", "dlsym", "dlvsym", "dlvsym-new", "next", "proc", "pr
 
 // TestTranscripts runs testdata/transcripts. Directives:
 //
-//	machine [gpus=MIB,…] [chunk=MIB] [context=MIB] [aliases]   a fresh machine, no region
+//	machine [gpus=MIB,…] [chunk=MIB] [context=MIB] [aliases] [no-deferred]   a fresh machine, no region
 //	region [memory=MIB,…] [compute=MILLI] [context=MIB] [managed-free] [keep]
 //	run [way=WAY]      a program that does what the lines say, and ends
 //	everyway           the same in every way; the outcomes must be equal
@@ -109,6 +109,9 @@ func (s *session) newMachine(d *datadriven.TestData) error {
 		"STANDIN_CONTEXT="+option(d, "context", "0"))
 	if d.HasArg("aliases") {
 		s.machine.env = append(s.machine.env, "STANDIN_ALIASES=1")
+	}
+	if d.HasArg("no-deferred") {
+		s.machine.env = append(s.machine.env, "STANDIN_NO_DEFERRED=1")
 	}
 	return nil
 }

@@ -26,12 +26,13 @@ static uint64_t element_bytes(int format, unsigned int channels)
 static uint64_t guess(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 {
 	uint64_t w = d->Width, h = d->Height ? d->Height : 1, deep = d->Depth ? d->Depth : 1, sum = 0;
+	bool layers = d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP); // then each level has all of them
 	for (unsigned int i = 0; i < (levels ? levels : 1) && i < 32; i++) {
 		uint64_t row = fs_round_up(fs_mul(w, element_bytes(d->Format, d->NumChannels)), GUESS_PITCH);
 		sum = fs_add(sum, fs_round_up(fs_mul(fs_mul(row, h), deep), GUESS_ALIGN));
 		w = w > 1 ? w / 2 : 1;
 		h = h > 1 ? h / 2 : 1;
-		deep = deep > 1 ? deep / 2 : 1;
+		deep = deep > 1 && !layers ? deep / 2 : deep;
 	}
 	return sum;
 }

@@ -122,7 +122,7 @@ typedef struct {
 typedef struct { unsigned char reserved[64]; } CUmemPoolPtrExportData;
 
 // Arrays.
-enum { CUDA_ARRAY3D_SPARSE = 0x40, CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80 };
+enum { CUDA_ARRAY3D_LAYERED = 0x01, CUDA_ARRAY3D_CUBEMAP = 0x04, CUDA_ARRAY3D_SPARSE = 0x40, CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80 };
 typedef struct {
 	size_t Width, Height;
 	int Format;

@@ -29,9 +29,10 @@ static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 	static const int size[] = {[0x01] = 1, [0x02] = 2, [0x03] = 4, [0x08] = 1, [0x09] = 2, [0x0a] = 4, [0x10] = 2, [0x20] = 4};
 	int one = d->Format > 0 && d->Format <= 0x20 ? size[d->Format] : 0;
 	uint64_t n = STEP, w = d->Width, h = d->Height ? d->Height : 1, z = d->Depth ? d->Depth : 1;
+	bool layers = d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
 	if (one == 0 || w == 0)
 		return 0;
-	for (unsigned int i = 0; i < levels; i++, w = w > 1 ? w / 2 : 1, h = h > 1 ? h / 2 : 1, z = z > 1 ? z / 2 : 1)
+	for (unsigned int i = 0; i < levels; i++, w = w > 1 ? w / 2 : 1, h = h > 1 ? h / 2 : 1, z = z > 1 && !layers ? z / 2 : z)
 		n += round_up(round_up(w * (uint64_t)one * d->NumChannels, 512) * h * z, STEP);
 	return n;
 }
@@ -44,6 +45,8 @@ static CUresult create(void **out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned in
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (out == NULL || n == 0)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (d->Flags & CUDA_ARRAY3D_DEFERRED_MAPPING && machine_setting("STANDIN_NO_DEFERRED", 0))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	bool deferred = d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING);
 	pthread_mutex_lock(&big);
 	bool fits = deferred || machine_take(c->dev, n);

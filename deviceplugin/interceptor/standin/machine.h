@@ -15,6 +15,7 @@
 //   STANDIN_CONTEXT     MiB that a context takes (default 0)
 //   STANDIN_PAUSE       microseconds that taking memory or ending a pool takes (default 0)
 //   STANDIN_ALIASES     1: cuGetProcAddress returns other addresses than dlsym
+//   STANDIN_NO_DEFERRED 1: arrays cannot get their memory later
 //   NVIDIA_VISIBLE_DEVICES  UUIDs of the GPUs to show, as a container runtime sets it
 
 #ifndef STANDIN_MACHINE_H

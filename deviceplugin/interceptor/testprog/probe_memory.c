@@ -148,6 +148,9 @@ static CUresult arrays(int argc, char **argv, struct outcome *o, bool *known)
 	} else if (IS("mipmap")) {
 		d.Depth = 0;
 		r = f.cuMipmappedArrayCreate(&a, &d, (unsigned int)NUM(3));
+	} else if (IS("layered-mipmap")) {
+		d.Flags = CUDA_ARRAY3D_LAYERED;
+		r = f.cuMipmappedArrayCreate(&a, &d, (unsigned int)NUM(4));
 	} else if (IS("destroy-array"))
 		return f.cuArrayDestroy(PTR(1));
 	else if (IS("destroy-mipmap"))

@@ -30,8 +30,10 @@ struct module {
 	const struct dl_phdr_info *info;
 	const ElfW(Sym) *symtab;
 	const char *strtab;
-	uintptr_t relro, relro_end;
+	uintptr_t relro, relro_end; // whole pages: only those are sealed
 };
+
+static uintptr_t page_of(uintptr_t address) { return address & ~((uintptr_t)getpagesize() - 1); }
 
 static bool inside(const struct dl_phdr_info *m, uintptr_t address)
 {
@@ -61,7 +63,7 @@ static void *wanted(const struct module *m, const char *name, uintptr_t now)
 
 static void set_slot(const struct module *m, uintptr_t *slot, void *value)
 {
-	uintptr_t page = (uintptr_t)slot & ~((uintptr_t)getpagesize() - 1);
+	uintptr_t page = page_of((uintptr_t)slot);
 	bool sealed = (uintptr_t)slot >= m->relro && (uintptr_t)slot < m->relro_end;
 	if (sealed && mprotect((void *)page, (size_t)getpagesize(), PROT_READ | PROT_WRITE) != 0)
 		return;
@@ -108,8 +110,8 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
 		if (p->p_type == PT_DYNAMIC)
 			d = (const ElfW(Dyn) *)(info->dlpi_addr + p->p_vaddr);
 		else if (p->p_type == PT_GNU_RELRO) {
-			m.relro = info->dlpi_addr + p->p_vaddr;
-			m.relro_end = m.relro + p->p_memsz;
+			m.relro = page_of(info->dlpi_addr + p->p_vaddr);
+			m.relro_end = page_of(info->dlpi_addr + p->p_vaddr + p->p_memsz);
 		}
 	}
 	for (; d != NULL && d->d_tag != DT_NULL; d++) {

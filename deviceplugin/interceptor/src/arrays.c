@@ -90,6 +90,9 @@ static CUresult made(const struct array_request *q, CUresult r, void *array)
 		return r;
 	}
 	fs_lock(&fs_state_lock);
+	struct fs_entry gone; // a handle given out again, as with addresses in linear.c
+	if (fs_remove(FS_ARRAY, (uint64_t)(uintptr_t)array, &gone))
+		fs_uncharge(gone.dev, gone.bytes);
 	fs_insert(&(struct fs_entry){.kind = FS_ARRAY, .key = (uint64_t)(uintptr_t)array, .bytes = q->bytes,
 				     .owner = (uint64_t)(uintptr_t)q->here.ctx, .dev = (int16_t)q->here.dev});
 	fs_unlock(&fs_state_lock);

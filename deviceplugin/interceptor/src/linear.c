@@ -146,6 +146,10 @@ static bool commit(struct request *q, uint64_t ptr, uint64_t size)
 		return true;
 	struct fs_entry e = {.kind = FS_LINEAR, .key = ptr, .size = size, .owner = (uint64_t)q->here.ctx, .dev = (int16_t)dev};
 	fs_lock(&fs_state_lock);
+	// An address given out again is free: its context ends, and that is noted later.
+	struct fs_entry gone;
+	if (fs_remove(FS_LINEAR, ptr, &gone))
+		fs_uncharge(gone.dev, pages_given(&gone));
 	uint64_t taken = pages_taken(ptr, size, q->small, dev, fs_granularity(dev));
 	bool fits = taken <= q->reserved || fs_charge(dev, taken - q->reserved);
 	if (fits)

@@ -214,6 +214,8 @@ void context_freed(struct context *c)
 			next = b->next;
 			if (b->ctx == c && (b->kind == LINEAR || b->kind == SMALL || b->kind == MANAGED)) {
 				give_back(b);
+				if (b->kind != SMALL && b->ptr >> 48 != 0)
+					addresses_freed(b);
 				block_remove(b->ptr);
 			}
 		}

@@ -101,12 +101,13 @@ API CUresult cuGetProcAddress_v2(const char *base, void **out, int version, uint
 	return r;
 }
 
-// A private table, as the runtime uses: its one function makes the primary context.
+// A private table, as the runtime uses: it makes the primary context, and ends others.
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice d);
+CUresult cuCtxDestroy_v2(CUcontext ctx);
 
 API CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
-	static const void *const functions[] = {(const void *)cuDevicePrimaryCtxRetain};
+	static const void *const functions[] = {(const void *)cuDevicePrimaryCtxRetain, (const void *)cuCtxDestroy_v2};
 	(void)id;
 	*table = functions;
 	return CUDA_SUCCESS;

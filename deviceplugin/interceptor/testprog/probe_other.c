@@ -70,17 +70,20 @@ static CUresult contexts(int argc, char **argv, struct outcome *o, bool *known)
 {
 	void *p = NULL;
 	CUresult r = CUDA_SUCCESS;
+	const void *const *table;
+	CUuuid id = {{0}};
 	if (IS("retain-primary")) {
 		r = f.cuDevicePrimaryCtxRetain(&p, (int)NUM(1));
 		if (r == CUDA_SUCCESS)
 			f.cuCtxSetCurrent(p);
 	} else if (IS("retain-private")) {
-		const void *const *table;
-		CUuuid id = {{0}};
 		cuGetExportTable((const void **)&table, &id);
 		r = ((CUresult(*)(CUcontext *, CUdevice))table[0])(&p, 0);
 		if (r == CUDA_SUCCESS)
 			f.cuCtxSetCurrent(p);
+	} else if (IS("destroy-private")) {
+		cuGetExportTable((const void **)&table, &id);
+		r = ((CUresult(*)(CUcontext))table[1])(PTR(1));
 	} else if (IS("release-primary"))
 		r = f.cuDevicePrimaryCtxRelease_v2((int)NUM(1));
 	else if (IS("reset-primary"))

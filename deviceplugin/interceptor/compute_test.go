@@ -34,6 +34,7 @@ func TestComputeShare(t *testing.T) {
 		{"kernel", 30000, 1, "link"},
 		{"reset", 1000, 1, "link"},
 		{"threads", 20000, 1, "link"},
+		{"beside", 40000, 1, "link"},
 		{"kernel", 1000, 4, "link"},
 	} {
 		t.Run(fmt.Sprintf("%s of %dus by %d through %s", c.how, c.micros, c.processes, c.way), func(t *testing.T) {
@@ -83,6 +84,9 @@ func busyShare(t *testing.T, milli uint32, how string, micros, processes int, wa
 		work := "busy " + strconv.Itoa(micros) + " 1.5 " + mode
 		if how == "threads" { // on a stream each, with pauses in which nobody looks at what has run
 			work = "busy-threads 16 " + strconv.Itoa(micros) + " 1.5 150000"
+		}
+		if how == "beside" { // an empty kernel that ends says nothing of another thread's
+			work = "busy-beside " + strconv.Itoa(micros) + " 1.5"
 		}
 		c.Stdin = strings.NewReader(before + work + "\n")
 		if err := c.Start(); err != nil {

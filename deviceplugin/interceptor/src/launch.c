@@ -24,6 +24,7 @@ struct run {
 	CUcontext ctx;
 	CUstream stream;
 	bool per_thread;
+	uint32_t thread;  // whose default stream it is, 0 for other streams
 	CUevent begin, end;
 	uint64_t since;   // when it began
 	uint64_t idle;    // of that, before its first launch: the GPU had nothing to do
@@ -154,6 +155,24 @@ static bool room_in(const struct run *g)
 	return g->launches < (most < MOST_LAUNCHES ? most : MOST_LAUNCHES);
 }
 
+// thread_of numbers the threads that launch on default streams of their own, which
+// have the same handle.
+static uint32_t thread_of(CUstream stream, bool per_thread)
+{
+	static _Atomic uint32_t threads;
+	static __thread uint32_t number;
+	if (stream != CU_STREAM_PER_THREAD && (stream != NULL || !per_thread))
+		return 0;
+	if (number == 0)
+		number = atomic_fetch_add(&threads, 1) + 1;
+	return number;
+}
+
+static bool is_on(const struct run *g, CUcontext ctx, CUstream stream, bool per_thread)
+{
+	return g->active && g->ctx == ctx && g->stream == stream && g->thread == thread_of(stream, per_thread);
+}
+
 static bool begin_run(struct run *g, CUcontext ctx, CUstream stream, bool per_thread, uint64_t paid)
 {
 	if (g->ctx != ctx) {
@@ -173,6 +192,7 @@ static bool begin_run(struct run *g, CUcontext ctx, CUstream stream, bool per_th
 	}
 	g->stream = stream;
 	g->per_thread = per_thread;
+	g->thread = thread_of(stream, per_thread);
 	g->paid = paid;
 	g->launches = 0;
 	g->idle = 0;
@@ -190,7 +210,7 @@ static int admit(struct fs_here here, CUstream stream, bool per_thread)
 	fs_lock(&run_lock[dev]);
 	if (g->active && CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY)
 		finish(dev, g);
-	bool goes_on = g->active && g->ctx == here.ctx && g->stream == stream && room_in(g);
+	bool goes_on = is_on(g, here.ctx, stream, per_thread) && room_in(g);
 	if (g->active && !goes_on)
 		wait_for_run(dev, g);
 	uint64_t expected = g->each > SLICE_NS ? g->each : g->each ? SLICE_NS : SLICE_NS / 5;
@@ -205,7 +225,7 @@ static int admit(struct fs_here here, CUstream stream, bool per_thread)
 	if (!measured) {
 		// Its run is still under way, or another thread began one: that one pays.
 		correct(dev, 0, expected);
-		measured = g->active && g->ctx == here.ctx && g->stream == stream;
+		measured = is_on(g, here.ctx, stream, per_thread);
 	}
 	fs_unlock(&run_lock[dev]);
 	return measured ? dev : FS_DEV_NONE;

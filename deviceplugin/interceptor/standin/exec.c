@@ -16,6 +16,7 @@ struct kernel {
 };
 CUresult fault;
 static struct stream default_stream[MAX_GPUS];
+static __thread struct stream own_stream[MAX_GPUS];
 
 struct stream *stream_of(CUstream s)
 {
@@ -24,9 +25,10 @@ struct stream *stream_of(CUstream s)
 		return s;
 	if (c == NULL)
 		return NULL;
-	default_stream[c->dev].dev = c->dev;
-	default_stream[c->dev].ctx = c;
-	return &default_stream[c->dev];
+	struct stream *d = s == CU_STREAM_PER_THREAD ? &own_stream[c->dev] : &default_stream[c->dev];
+	d->dev = c->dev;
+	d->ctx = c;
+	return d;
 }
 
 API CUresult cuStreamCreate(CUstream *out, unsigned int flags)

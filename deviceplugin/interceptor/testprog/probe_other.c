@@ -236,14 +236,17 @@ struct busy_thread {
 	CUfunction kernel;
 	double end;
 	useconds_t gap;
+	CUstream stream; // NULL: one of its own
 };
 
 static void *busy_body(void *arg)
 {
 	struct busy_thread *b = arg;
-	CUstream s;
+	CUstream s = b->stream;
 	CUresult r = f.cuCtxSetCurrent(b->ctx);
-	for (f.cuStreamCreate(&s, 0); r == CUDA_SUCCESS && seconds() < b->end;) {
+	if (s == NULL)
+		f.cuStreamCreate(&s, 0);
+	while (r == CUDA_SUCCESS && seconds() < b->end) {
 		r = f.cuLaunchKernel(b->kernel, 1, 1, 1, 1, 1, 1, 0, s, NULL, NULL);
 		f.cuStreamSynchronize(s);
 		usleep(b->gap);
@@ -265,6 +268,28 @@ static CUresult busy_threads(int argc, char **argv)
 	for (uint64_t i = 0; i < NUM(1); i++)
 		pthread_create(&t[i], NULL, busy_body, &b);
 	for (uint64_t i = 0; i < NUM(1); i++)
+		pthread_join(t[i], &r);
+	return (CUresult)(uintptr_t)r;
+}
+
+// busy-beside MICROSECONDS SECONDS launches such kernels from one thread and empty
+// ones from another, both on the default stream per thread.
+static CUresult busy_beside(char **argv)
+{
+	pthread_t t[2];
+	struct busy_thread b[2] = {{.gap = 0}, {.gap = 25000}};
+	char name[32];
+	void *r = NULL;
+	snprintf(name, sizeof name, "busy_%s", argv[1]);
+	f.cuModuleGetFunction(&b[0].kernel, NULL, name);
+	f.cuModuleGetFunction(&b[1].kernel, NULL, "busy_0");
+	for (int i = 0; i < 2; i++) {
+		f.cuDevicePrimaryCtxRetain(&b[i].ctx, 0);
+		b[i].stream = CU_STREAM_PER_THREAD;
+		b[i].end = seconds() + atof(argv[2]);
+		pthread_create(&t[i], NULL, busy_body, &b[i]);
+	}
+	for (int i = 0; i < 2; i++)
 		pthread_join(t[i], &r);
 	return (CUresult)(uintptr_t)r;
 }
@@ -410,6 +435,8 @@ CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 	}
 	if (IS("busy-threads"))
 		return busy_threads(argc, argv);
+	if (IS("busy-beside"))
+		return busy_beside(argv);
 	if (IS("busy-on")) { // MICROSECONDS TIMES STREAM
 		char name[32];
 		CUfunction k;

@@ -80,13 +80,14 @@ void fs_graphs_reclaim(int dev)
 struct node {
 	CUgraphNode handle;
 	uint64_t adds;   // bytes of an allocation node
+	int dev;         // that it takes them of
 	CUdeviceptr ptr; // of an allocation or a free node
 	bool frees, done;
 };
 
 struct walk {
-	int dev; // of the allocation nodes; one graph allocates on one device here
-	uint64_t live, peak;
+	uint64_t live[FS_MAX_DEVICES], peak[FS_MAX_DEVICES];
+	bool foreign; // it allocates on a GPU that is not in the limits
 	int depth;
 };
 
@@ -102,8 +103,12 @@ static void read_node(struct node *n, struct walk *w)
 		CUDA_MEM_ALLOC_NODE_PARAMS p = {0};
 		if (CALL(cuGraphMemAllocNodeGetParams)(n->handle, &p) != CUDA_SUCCESS)
 			return;
-		w->dev = fs_device_of_location(&p.poolProps.location);
-		n->adds = fs_round_up(p.bytesize, fs_granularity(w->dev));
+		int dev = fs_device_of_location(&p.poolProps.location);
+		w->foreign = w->foreign || dev == FS_DEV_FOREIGN;
+		if (dev < 0)
+			return;
+		n->adds = fs_round_up(p.bytesize, fs_granularity(dev));
+		n->dev = dev;
 		n->ptr = p.dptr;
 	} else if (type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
 		n->frees = CALL(cuGraphMemFreeNodeGetParams)(n->handle, &n->ptr) == CUDA_SUCCESS;
@@ -126,12 +131,18 @@ static bool ready(const struct node *nodes, size_t count, const struct node *n)
 	return true;
 }
 
-static uint64_t bytes_at(const struct node *nodes, size_t count, CUdeviceptr ptr)
+static void step(struct walk *w, const struct node *nodes, size_t count, const struct node *n)
 {
+	if (!n->frees) {
+		w->live[n->dev] = fs_add(w->live[n->dev], n->adds);
+		w->peak[n->dev] = w->live[n->dev] > w->peak[n->dev] ? w->live[n->dev] : w->peak[n->dev];
+		return;
+	}
 	for (size_t i = 0; i < count; i++)
-		if (nodes[i].ptr == ptr && nodes[i].adds > 0)
-			return nodes[i].adds;
-	return 0;
+		if (nodes[i].ptr == n->ptr && nodes[i].adds > 0) {
+			w->live[nodes[i].dev] = fs_sub(w->live[nodes[i].dev], nodes[i].adds);
+			return;
+		}
 }
 
 // run goes through the nodes in an order that their dependencies allow, and
@@ -148,8 +159,7 @@ static void run(struct walk *w, struct node *nodes, size_t count)
 				n->done = true;
 				left--;
 				moved++;
-				w->live = n->frees ? fs_sub(w->live, bytes_at(nodes, count, n->ptr)) : fs_add(w->live, n->adds);
-				w->peak = w->live > w->peak ? w->live : w->peak;
+				step(w, nodes, count, n);
 			}
 	}
 }
@@ -187,23 +197,48 @@ static bool can_walk(void)
 	       HAS(cuGraphMemFreeNodeGetParams);
 }
 
+// An executable graph has one entry per device that it allocates on.
+static uint64_t exec_key(CUgraphExec exec, int dev) { return (uint64_t)(uintptr_t)exec ^ (uint64_t)dev << 56; }
+
+// next_of returns the first of these devices from dev on, or FS_MAX_DEVICES.
+static int next_of(CUgraphExec exec, int dev)
+{
+	fs_lock(&fs_state_lock);
+	while (dev < FS_MAX_DEVICES && fs_find(FS_EXEC, exec_key(exec, dev)) == NULL)
+		dev++;
+	fs_unlock(&fs_state_lock);
+	return dev;
+}
+
+// too_large returns a device on which the graph cannot fit, or FS_DEV_NONE.
+static int too_large(const struct walk *w)
+{
+	for (int dev = 0; dev < FS_MAX_DEVICES; dev++)
+		if (w->peak[dev] > 0 && w->peak[dev] > fs_limit_of(dev))
+			return dev;
+	return w->foreign ? FS_DEV_FOREIGN : FS_DEV_NONE;
+}
+
 static CUresult instantiated(CUresult r, CUgraphExec *exec, CUgraph graph, const char *call)
 {
-	struct walk w = {.dev = FS_DEV_NONE};
+	struct walk w = {0};
 	if (r != CUDA_SUCCESS || exec == NULL || !can_walk())
 		return r;
 	walk_graph(&w, graph);
-	if (w.peak == 0 || w.dev == FS_DEV_NONE)
-		return r;
-	if (w.dev == FS_DEV_FOREIGN || w.peak > fs_limit_of(w.dev)) {
+	int without = too_large(&w);
+	if (without != FS_DEV_NONE) {
 		((CUresult(*)(CUgraphExec))fs_real[FS_cuGraphExecDestroy])(*exec);
 		*exec = NULL;
-		return fs_refuse(w.dev, w.peak, call);
+		return fs_refuse(without, without < 0 ? 0 : w.peak[without], call);
 	}
-	atomic_store(&fs_graphs_active, 1);
 	fs_lock(&fs_state_lock);
-	fs_insert(&(struct fs_entry){.kind = FS_EXEC, .key = (uint64_t)(uintptr_t)*exec, .bytes = w.peak, .size = w.live, .dev = (int16_t)w.dev});
-	settle(w.dev); // a driver may take the memory already here
+	for (int dev = 0; dev < FS_MAX_DEVICES; dev++) {
+		if (w.peak[dev] == 0)
+			continue;
+		atomic_store(&fs_graphs_active, 1);
+		fs_insert(&(struct fs_entry){.kind = FS_EXEC, .key = exec_key(*exec, dev), .bytes = w.peak[dev], .size = w.live[dev], .dev = (int16_t)dev});
+		settle(dev); // a driver may take the memory already here
+	}
 	fs_unlock(&fs_state_lock);
 	return r;
 }
@@ -226,17 +261,15 @@ FS_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
 	return instantiated(real(exec, graph, flags), exec, graph, "cuGraphInstantiateWithFlags");
 }
 
-// fs_graph_before reserves what the graph pool must grow by to run exec. Called
-// only where some graph allocates.
-CUresult fs_graph_before(CUgraphExec exec, const char *call)
+// before reserves what a device's graph pool must grow by to run exec.
+static CUresult before(CUgraphExec exec, int dev, const char *call)
 {
 	fs_lock(&fs_state_lock);
-	struct fs_entry *e = fs_find(FS_EXEC, (uint64_t)(uintptr_t)exec);
+	struct fs_entry *e = fs_find(FS_EXEC, exec_key(exec, dev));
 	if (e == NULL) {
 		fs_unlock(&fs_state_lock);
 		return CUDA_SUCCESS;
 	}
-	int dev = e->dev;
 	settle(dev);
 	// A graph that runs again uses its own memory again, not what others hold.
 	uint64_t used = attribute(dev, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, 0), others = fs_sub(held[dev], e->size);
@@ -246,7 +279,7 @@ CUresult fs_graph_before(CUgraphExec exec, const char *call)
 	fs_unlock(&fs_state_lock);
 	bool fits = fs_take(dev, need);
 	fs_lock(&fs_state_lock);
-	e = fs_find(FS_EXEC, (uint64_t)(uintptr_t)exec);
+	e = fs_find(FS_EXEC, exec_key(exec, dev));
 	if (fits) {
 		charged[dev] = fs_add(charged[dev], need);
 		if (e != NULL && e->flags == 0) {
@@ -260,16 +293,31 @@ CUresult fs_graph_before(CUgraphExec exec, const char *call)
 	return fits ? CUDA_SUCCESS : fs_refuse(dev, need, call);
 }
 
-void fs_graph_after(CUgraphExec exec)
+static void after(CUgraphExec exec, int end)
 {
-	fs_lock(&fs_state_lock);
-	struct fs_entry *e = fs_find(FS_EXEC, (uint64_t)(uintptr_t)exec);
-	if (e != NULL) {
-		if (flying[e->dev] > 0)
-			flying[e->dev]--;
-		settle(e->dev);
+	for (int dev = next_of(exec, 0); dev < end; dev = next_of(exec, dev + 1)) {
+		fs_lock(&fs_state_lock);
+		if (flying[dev] > 0)
+			flying[dev]--;
+		settle(dev);
+		fs_unlock(&fs_state_lock);
 	}
-	fs_unlock(&fs_state_lock);
+}
+
+void fs_graph_after(CUgraphExec exec) { after(exec, FS_MAX_DEVICES); }
+
+// fs_graph_before is called only where some graph allocates. What a graph does not
+// get on one device it gives back on those before.
+CUresult fs_graph_before(CUgraphExec exec, const char *call)
+{
+	for (int dev = next_of(exec, 0); dev < FS_MAX_DEVICES; dev = next_of(exec, dev + 1)) {
+		CUresult r = before(exec, dev, call);
+		if (r != CUDA_SUCCESS) {
+			after(exec, dev);
+			return r;
+		}
+	}
+	return CUDA_SUCCESS;
 }
 
 static CUresult upload(CUresult (*real)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream)
@@ -299,15 +347,19 @@ FS_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
 FS_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
 	FS_ENTER(cuGraphExecDestroy, (exec));
-	struct fs_entry old;
-	fs_lock(&fs_state_lock);
-	bool known = fs_remove(FS_EXEC, (uint64_t)(uintptr_t)exec, &old);
-	if (known && old.flags)
-		held[old.dev] = fs_sub(held[old.dev], old.size);
-	fs_unlock(&fs_state_lock);
+	uint32_t devices = 0;
+	for (int dev = next_of(exec, 0); dev < FS_MAX_DEVICES; dev = next_of(exec, dev + 1)) {
+		struct fs_entry old;
+		fs_lock(&fs_state_lock);
+		if (fs_remove(FS_EXEC, exec_key(exec, dev), &old) && old.flags)
+			held[dev] = fs_sub(held[dev], old.size);
+		fs_unlock(&fs_state_lock);
+		devices |= 1u << dev;
+	}
 	CUresult r = real(exec);
-	if (known)
-		fs_graphs_settle(old.dev);
+	for (int dev = 0; dev < FS_MAX_DEVICES; dev++)
+		if (devices & 1u << dev)
+			fs_graphs_settle(dev);
 	return r;
 }
 

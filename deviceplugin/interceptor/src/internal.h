@@ -92,7 +92,7 @@ enum fs_kind {
 	FS_EXPORTED, // key shareable handle, aux = object
 	FS_CONTEXT,  // key context, bytes = overhead charged
 	FS_CTXLIMIT, // key context and limit, bytes charged above the first value (size)
-	FS_EXEC,     // key executable graph, bytes = peak of its allocation nodes, size = what it leaves, flags = has run
+	FS_EXEC,     // key executable graph and device, bytes = peak of its allocation nodes, size = what it leaves, flags = has run
 };
 struct fs_entry {
 	uint64_t key;

@@ -22,8 +22,7 @@ struct graph {
 	size_t count;
 };
 struct exec {
-	int dev;
-	uint64_t peak, left, ns;
+	uint64_t peak[MAX_GPUS], left[MAX_GPUS], ns;
 	struct graph *graph;
 	bool held;
 };
@@ -163,12 +162,12 @@ API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode n, CUdeviceptr *out)
 	return CUDA_SUCCESS;
 }
 
-static uint64_t size_of_alloc(struct graph *g, CUdeviceptr ptr)
+static struct node *alloc_of(struct graph *g, CUdeviceptr ptr)
 {
 	for (size_t i = 0; i < g->count; i++)
 		if (g->nodes[i]->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && g->nodes[i]->ptr == ptr)
-			return round_up(g->nodes[i]->alloc.bytesize, PAGE);
-	return 0;
+			return g->nodes[i];
+	return NULL;
 }
 
 static void measure(struct exec *e, struct graph *g)
@@ -176,15 +175,15 @@ static void measure(struct exec *e, struct graph *g)
 	for (size_t i = 0; i < g->count; i++) {
 		struct node *d = g->nodes[i];
 		e->ns += d->ns;
-		if (d->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-			e->left += round_up(d->alloc.bytesize, PAGE);
-			e->dev = d->alloc.poolProps.location.id;
-		} else if (d->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
-			e->left -= size_of_alloc(g, d->ptr);
-		} else if (d->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+		struct node *of = d->type == CU_GRAPH_NODE_TYPE_MEM_FREE ? alloc_of(g, d->ptr) : d;
+		if (d->type == CU_GRAPH_NODE_TYPE_GRAPH)
 			measure(e, d->child);
-		}
-		e->peak = e->left > e->peak ? e->left : e->peak;
+		if (of == NULL || of->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+			continue;
+		int dev = of->alloc.poolProps.location.id;
+		uint64_t n = round_up(of->alloc.bytesize, PAGE);
+		e->left[dev] = of == d ? e->left[dev] + n : e->left[dev] - n;
+		e->peak[dev] = e->left[dev] > e->peak[dev] ? e->left[dev] : e->peak[dev];
 	}
 }
 
@@ -206,13 +205,15 @@ API CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph g, CUgraphNode *error,
 
 static CUresult make_room(struct exec *e)
 {
-	uint64_t in_use = used[e->dev] - (e->held ? e->left : 0);
-	if (in_use + e->peak <= reserved[e->dev])
-		return CUDA_SUCCESS;
-	uint64_t grow = in_use + e->peak - reserved[e->dev];
-	if (!machine_take(e->dev, grow))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	reserved[e->dev] += grow;
+	for (int dev = 0; dev < machine_gpus(); dev++) {
+		uint64_t in_use = used[dev] - (e->held ? e->left[dev] : 0);
+		if (in_use + e->peak[dev] <= reserved[dev])
+			continue;
+		uint64_t grow = in_use + e->peak[dev] - reserved[dev];
+		if (!machine_take(dev, grow))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		reserved[dev] += grow;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -239,16 +240,18 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 	struct stream *s = stream_of(stream);
 	pthread_mutex_lock(&big);
 	CUresult r = make_room(e);
-	if (r == CUDA_SUCCESS && !e->held && e->left > 0) {
-		used[e->dev] += e->left;
-		e->held = true;
+	if (r == CUDA_SUCCESS && !e->held) {
+		for (int dev = 0; dev < machine_gpus(); dev++) {
+			used[dev] += e->left[dev];
+			e->held = e->held || e->left[dev] > 0;
+		}
 		for (size_t i = 0; i < e->graph->count; i++) {
 			struct node *d = e->graph->nodes[i];
 			bool freed = false;
 			for (size_t j = 0; j < e->graph->count; j++)
 				freed = freed || (e->graph->nodes[j]->type == CU_GRAPH_NODE_TYPE_MEM_FREE && e->graph->nodes[j]->ptr == d->ptr);
 			if (d->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && !freed)
-				block_add(d->ptr, d->alloc.bytesize, GRAPH_PTR, e->dev, e);
+				block_add(d->ptr, d->alloc.bytesize, GRAPH_PTR, d->alloc.poolProps.location.id, e);
 		}
 	}
 	if (r == CUDA_SUCCESS && e->ns > 0)

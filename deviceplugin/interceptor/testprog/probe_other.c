@@ -23,7 +23,7 @@ static CUresult graphs(int argc, char **argv, struct outcome *o, bool *known)
 		o->value = (uintptr_t)p;
 	} else if (IS("alloc-node") || IS("any-node")) {
 		CUgraphNodeParams n = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
-		n.alloc.poolProps = (CUmemPoolProps){.allocType = 1, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+		n.alloc.poolProps = (CUmemPoolProps){.allocType = 1, .location = {CU_MEM_LOCATION_TYPE_DEVICE, (int)NUM(4)}};
 		n.alloc.bytesize = NUM(2);
 		void *after = PTR(3);
 		if (IS("alloc-node"))
@@ -52,7 +52,7 @@ static CUresult graphs(int argc, char **argv, struct outcome *o, bool *known)
 	else if (IS("destroy-exec"))
 		r = f.cuGraphExecDestroy(PTR(1));
 	else if (IS("trim-graphs"))
-		r = f.cuDeviceGraphMemTrim(0);
+		r = f.cuDeviceGraphMemTrim((int)NUM(1));
 	else if (IS("stream")) {
 		r = f.cuStreamCreate(&p, 0);
 		o->value = (uintptr_t)p;

@@ -63,6 +63,20 @@ func TestFullShareIsNotThrottled(t *testing.T) {
 	}
 }
 
+// TestSlowLaunchCall: a run is not over while a call that launches has not returned,
+// whatever its events say. What was paid for it in advance would never be given back,
+// and the program stand still for ten seconds.
+func TestSlowLaunchCall(t *testing.T) {
+	m := newMachine(t)
+	create(t, m, 64*mib, 250)
+	c := m.command("probe", "link")
+	c.Stdin = strings.NewReader("busy-beside 60000 1.5 slow 0\n")
+	began := time.Now()
+	if out, err := c.Output(); err != nil || time.Since(began) > 7*time.Second {
+		t.Errorf("%s %v after %v", out, err, time.Since(began))
+	}
+}
+
 func busyShare(t *testing.T, milli uint32, how string, micros, processes int, way string) float64 {
 	t.Helper()
 	m := newMachine(t)
@@ -86,7 +100,7 @@ func busyShare(t *testing.T, milli uint32, how string, micros, processes int, wa
 			work = "busy-threads 16 " + strconv.Itoa(micros) + " 1.5 150000"
 		}
 		if how == "beside" { // an empty kernel that ends says nothing of another thread's
-			work = "busy-beside " + strconv.Itoa(micros) + " 1.5"
+			work = "busy-beside " + strconv.Itoa(micros) + " 1.5 busy 2"
 		}
 		c.Stdin = strings.NewReader(before + work + "\n")
 		if err := c.Start(); err != nil {

@@ -29,6 +29,7 @@ struct run {
 	uint64_t since;   // when it began
 	uint64_t idle;    // of that, before its first launch: the GPU had nothing to do
 	uint32_t launches;
+	uint32_t calls;   // launches whose call has not returned: end says nothing of them yet
 	uint64_t each;    // what a launch took on average in the run before; 0 unknown
 	uint64_t paid;    // busy time paid for so far: in advance, and while waiting
 };
@@ -126,6 +127,8 @@ static void finish(int dev, struct run *g)
 	g->active = false;
 }
 
+static bool over(const struct run *g) { return g->calls == 0 && CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY; }
+
 // wait_for_run waits until the run has left the GPU, or patience ends. What was
 // waited for in vain is paid now and taken off later.
 static void wait_for_run(int dev, struct run *g)
@@ -195,6 +198,7 @@ static bool begin_run(struct run *g, CUcontext ctx, CUstream stream, bool per_th
 	g->thread = thread_of(stream, per_thread);
 	g->paid = paid;
 	g->launches = 0;
+	g->calls = 0;
 	g->idle = 0;
 	g->since = now_ns();
 	g->active = record(g->begin, g) == CUDA_SUCCESS;
@@ -207,19 +211,28 @@ static int admit(struct fs_here here, CUstream stream, bool per_thread)
 {
 	int dev = here.dev;
 	struct run *g = &runs[dev];
+	bool goes_on;
 	fs_lock(&run_lock[dev]);
-	if (g->active && CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY)
-		finish(dev, g);
-	bool goes_on = is_on(g, here.ctx, stream, per_thread) && room_in(g);
-	if (g->active && !goes_on)
+	for (uint64_t began = now_ns();;) {
+		if (g->active && over(g))
+			finish(dev, g);
+		goes_on = is_on(g, here.ctx, stream, per_thread) && room_in(g);
+		if (!g->active || goes_on || g->calls == 0 || now_ns() - began > PATIENCE_NS)
+			break;
+		fs_unlock(&run_lock[dev]);
+		nap(POLL_NS);
+		fs_lock(&run_lock[dev]);
+	}
+	if (g->active && !goes_on && g->calls == 0)
 		wait_for_run(dev, g);
+	g->calls += goes_on;
 	uint64_t expected = g->each > SLICE_NS ? g->each : g->each ? SLICE_NS : SLICE_NS / 5;
 	fs_unlock(&run_lock[dev]);
 	if (goes_on)
 		return dev;
 	take_turn(dev, expected);
 	fs_lock(&run_lock[dev]);
-	if (g->active && CALL(cuEventQuery)(g->end) != CUDA_ERROR_NOT_READY)
+	if (g->active && over(g))
 		finish(dev, g); // it ended while we waited for our turn
 	bool measured = !g->active && begin_run(g, here.ctx, stream, per_thread, expected);
 	if (!measured) {
@@ -227,6 +240,7 @@ static int admit(struct fs_here here, CUstream stream, bool per_thread)
 		correct(dev, 0, expected);
 		measured = is_on(g, here.ctx, stream, per_thread);
 	}
+	g->calls += measured;
 	fs_unlock(&run_lock[dev]);
 	return measured ? dev : FS_DEV_NONE;
 }
@@ -256,6 +270,7 @@ static void gate_close(int dev)
 	int mode = fs_aside();
 	fs_lock(&run_lock[dev]);
 	runs[dev].launches++;
+	runs[dev].calls -= runs[dev].calls > 0;
 	if (runs[dev].active && record(runs[dev].end, &runs[dev]) != CUDA_SUCCESS)
 		runs[dev].active = false;
 	fs_unlock(&run_lock[dev]);

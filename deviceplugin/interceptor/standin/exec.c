@@ -3,7 +3,8 @@
 
 // Test code: streams, events and kernels that do nothing for a stated time. The
 // kernel "busy_500" keeps the GPU busy for 500 microseconds; the GPU runs one
-// after the other, across processes. The kernel "fault" faults.
+// after the other, across processes. "slow_500" is launched by a call that takes 10
+// milliseconds itself. The kernel "fault" faults.
 
 #include "driver.h"
 
@@ -12,7 +13,7 @@
 
 struct kernel {
 	uint64_t ns;
-	bool faults;
+	bool faults, slow;
 };
 CUresult fault;
 static struct stream default_stream[MAX_GPUS];
@@ -217,10 +218,11 @@ API CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
 	unsigned long us = 0;
 	(void)m;
 	bool faults = strcmp(name, "fault") == 0;
-	if (!faults && sscanf(name, "busy_%lu", &us) != 1)
+	bool slow = sscanf(name, "slow_%lu", &us) == 1;
+	if (!faults && !slow && sscanf(name, "busy_%lu", &us) != 1)
 		return CUDA_ERROR_NOT_FOUND;
 	struct kernel *k = malloc(sizeof *k);
-	*k = (struct kernel){us * 1000, faults};
+	*k = (struct kernel){us * 1000, faults, slow};
 	*f = k;
 	return CUDA_SUCCESS;
 }
@@ -230,6 +232,8 @@ static CUresult launch(struct kernel *k, CUstream stream)
 	struct stream *s = stream_of(stream);
 	if (s == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (k->slow)
+		sleep_until(machine_now() + 10000000);
 	if (k->faults)
 		fault = CUDA_ERROR_LAUNCH_FAILED;
 	else if (s->capture)

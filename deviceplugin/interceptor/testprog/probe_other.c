@@ -272,20 +272,20 @@ static CUresult busy_threads(int argc, char **argv)
 	return (CUresult)(uintptr_t)r;
 }
 
-// busy-beside MICROSECONDS SECONDS launches such kernels from one thread and empty
-// ones from another, both on the default stream per thread.
-static CUresult busy_beside(char **argv)
+// busy-beside MICROSECONDS SECONDS KERNEL STREAM launches such kernels from one thread
+// and empty ones from another; STREAM is 2, the default stream per thread, or 0, one each.
+static CUresult busy_beside(int argc, char **argv)
 {
 	pthread_t t[2];
 	struct busy_thread b[2] = {{.gap = 0}, {.gap = 25000}};
 	char name[32];
 	void *r = NULL;
-	snprintf(name, sizeof name, "busy_%s", argv[1]);
+	snprintf(name, sizeof name, "%s_%s", argv[3], argv[1]);
 	f.cuModuleGetFunction(&b[0].kernel, NULL, name);
 	f.cuModuleGetFunction(&b[1].kernel, NULL, "busy_0");
 	for (int i = 0; i < 2; i++) {
 		f.cuDevicePrimaryCtxRetain(&b[i].ctx, 0);
-		b[i].stream = CU_STREAM_PER_THREAD;
+		b[i].stream = PTR(4);
 		b[i].end = seconds() + atof(argv[2]);
 		pthread_create(&t[i], NULL, busy_body, &b[i]);
 	}
@@ -436,7 +436,7 @@ CUresult run_other(int argc, char **argv, struct outcome *o, bool *known)
 	if (IS("busy-threads"))
 		return busy_threads(argc, argv);
 	if (IS("busy-beside"))
-		return busy_beside(argv);
+		return busy_beside(argc, argv);
 	if (IS("busy-on")) { // MICROSECONDS TIMES STREAM
 		char name[32];
 		CUfunction k;

@@ -16,10 +16,12 @@ type index struct {
 	namespaces map[string]map[string]*entry
 	// timed are the entries that time alone may change.
 	timed map[string]*entry
+	// named are the entries with the gate whose pods' status names a node.
+	named map[string]*entry
 }
 
 func newIndex() index {
-	x := index{namespaces: map[string]map[string]*entry{}, timed: map[string]*entry{}}
+	x := index{namespaces: map[string]map[string]*entry{}, timed: map[string]*entry{}, named: map[string]*entry{}}
 	for i := range x.states {
 		x.states[i] = map[string]*entry{}
 	}
@@ -39,6 +41,7 @@ func (x *index) remove(e *entry) {
 	uid, namespace := e.facts.ref.UID, e.facts.ref.Namespace
 	delete(x.states[e.state], uid)
 	delete(x.timed, uid)
+	delete(x.named, uid)
 	delete(x.namespaces[namespace], uid)
 	if len(x.namespaces[namespace]) == 0 {
 		delete(x.namespaces, namespace)
@@ -60,6 +63,15 @@ func (x *index) time(e *entry) {
 		return
 	}
 	delete(x.timed, e.facts.ref.UID)
+}
+
+// name notes whether the entry's pod has the gate and names a node.
+func (x *index) name(e *entry) {
+	if e.facts.gated && e.facts.nominated != "" {
+		x.named[e.facts.ref.UID] = e
+		return
+	}
+	delete(x.named, e.facts.ref.UID)
 }
 
 // byUID returns entries in UID order.

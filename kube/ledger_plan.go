@@ -47,9 +47,12 @@ type Round struct {
 	Next time.Time
 }
 
-// Start lets a pod onto its promised node.
+// Start lets a pod onto its promised node, or takes back what an earlier promise
+// left behind: kube-scheduler keeps room free on the node that a pod's status names,
+// also for a pod with the gate.
 type Start struct {
-	Pod  PodRef
+	Pod PodRef
+	// Node is empty where the pod must name no node any more.
 	Node string
 	// Gated is true if the pod still has the gate.
 	Gated bool
@@ -178,19 +181,28 @@ func (l *Ledger) starts() []Start {
 			out = append(out, start)
 		}
 	}
+	for _, e := range l.index.named {
+		if start, ok := l.startOf(e); ok && start.Node == "" {
+			out = append(out, start)
+		}
+	}
 	slices.SortFunc(out, func(a, b Start) int {
 		return strings.Compare(a.Pod.String(), b.Pod.String())
 	})
 	return out
 }
 
-// startOf is the entry's usable promise if the pod does not show it yet. An
-// ungated pod that kube-scheduler has not refused and that was not told to wait
-// finds its node by itself, without a write.
+// startOf is the entry's usable promise if the pod does not show it yet, or that the
+// pod shows one which is gone. An ungated pod that kube-scheduler has not refused
+// and that was not told to wait finds its node by itself, without a write.
 func (l *Ledger) startOf(e *entry) (Start, bool) {
 	f := e.facts
-	if e.state != statePromised || f.deleting || !l.startable(e) {
+	if f.deleting {
 		return Start{}, false
+	}
+	if e.state != statePromised || !l.startable(e) {
+		stray := f.gated && f.nominated != "" && (e.state == stateWaiting || e.state == statePromised && f.nominated != e.node)
+		return Start{Pod: f.ref, Gated: true, Nominated: f.nominated}, stray
 	}
 	told := f.waiting.reason != ""
 	if !f.gated && !told && (f.refusal == "" || f.nominated == e.node) {

@@ -57,6 +57,7 @@ func (l *Ledger) setPod(facts *podFacts) {
 	if e.facts = facts; !known {
 		l.index.add(e)
 	}
+	l.index.name(e)
 	l.join(e)
 	if !known {
 		l.inherit(e)

@@ -239,6 +239,28 @@ func TestGateStaysWhenThePromiseGoes(t *testing.T) {
 	}
 }
 
+// TestNominationIsTakenBack from a pod with the gate that has no place there: one
+// whose promise went between the two writes, or whose leader was killed then.
+// kube-scheduler would keep the room free for it.
+func TestNominationIsTakenBack(t *testing.T) {
+	const back = `patch pods/status a {"metadata":{"uid":"uid-a"},"status":{"nominatedNodeName":null}}`
+	s := newStand(t, nil)
+	s.queue("q", 1)
+	s.pod("a", "q", 1, func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" })
+	taken := false
+	s.run(func() bool {
+		if !taken && s.count(back) == 1 {
+			taken = true
+			s.pod("a", "q", 1)
+			s.node("n2", 1)
+		}
+		return s.count("schedulingGates") > 0
+	})
+	if s.count(back) != 1 || s.count(`"nominatedNodeName":"n2"`) == 0 {
+		t.Errorf("written %q, want n1 taken back once, then n2", s.written())
+	}
+}
+
 // TestWhatAPodDoesNotShowIsWrittenAgain after a moment: kube-scheduler takes the
 // name of the node away when it could not use it.
 func TestWhatAPodDoesNotShowIsWrittenAgain(t *testing.T) {

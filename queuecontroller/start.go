@@ -23,10 +23,19 @@ import (
 )
 
 // start lets a pod onto its promised node: it names the node in the pod's
-// status, then removes the gate. kube-scheduler then looks at that one node.
+// status, then removes the gate. kube-scheduler then looks at that one node. Where
+// the promise is gone and the gate is not, the node's name is taken back.
 func (c *Controller) start(ctx context.Context, uid string) error {
 	s, ok := c.ledger.StartOf(uid)
 	if !ok {
+		return nil
+	}
+	if s.Node == "" {
+		patch := object{"metadata": object{"uid": uid}, "status": object{"nominatedNodeName": nil}}
+		if err := patchPod(ctx, c.options.Client, s.Pod, patch, "status"); err != nil {
+			return fmt.Errorf("take back that pod %s is nominated to node %s: %w", s.Pod, s.Nominated, err)
+		}
+		c.sent.note(uid, "", c.options.Clock())
 		return nil
 	}
 	if s.Nominated != s.Node || s.Told {
@@ -47,8 +56,8 @@ func (c *Controller) start(ctx context.Context, uid string) error {
 		c.sent.note(uid, s.Node, c.options.Clock())
 		return nil
 	}
-	// The promise may have gone while the node was named; one that was made
-	// since has its own start.
+	// The promise may have gone while the node was named: once the pod shows the
+	// node it is taken back, and a promise that was made since has its own start.
 	if now, ok := c.ledger.StartOf(uid); !ok || now.Node != s.Node {
 		return nil
 	}
@@ -93,7 +102,8 @@ func (s *sentStarts) fresh(starts []kube.Start, now time.Time) []kube.Start {
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.byUID, func(_ string, sent sentStart) bool { return now.Sub(sent.at) > echo })
 	return slices.DeleteFunc(slices.Clone(starts), func(start kube.Start) bool {
-		return s.byUID[start.Pod.UID].node == start.Node
+		sent, known := s.byUID[start.Pod.UID]
+		return known && sent.node == start.Node
 	})
 }
 

@@ -240,7 +240,7 @@ func (f fixture) allocated(queue string) (gpus string) {
 // TestR92NominatedPodThatNoLongerFits holds nothing.
 func TestR92NominatedPodThatNoLongerFits(t *testing.T) {
 	f := use(t, stack.A100("n1", 4))
-	f.create(stack.Pod("p0", stack.Queue("team"), stack.Whole(2), goneAfter(6*time.Second)))
+	f.create(stack.Pod("p0", stack.Queue("team"), stack.Whole(2), goneAfter(10*time.Second)))
 	f.eventuallyBound(15*time.Second, "p0", 1)
 	f.must(f.Client.CoreV1().Pods(metav1.NamespaceDefault).Delete(f.ctx, "p0", metav1.DeleteOptions{}))
 	f.create(stack.Pod("p1", stack.Queue("team"), stack.Whole(3), f.priority(50)))

@@ -154,10 +154,14 @@ func (f fixture) boundCount(prefix string) (n int) {
 	return n
 }
 
+// busy is how much longer things may take than on a machine that does nothing else.
+const busy = 2
+
 // eventually waits until the condition holds; the text it returns says what is
 // missing.
 func (f fixture) eventually(limit time.Duration, condition func() (missing string)) {
 	f.t.Helper()
+	limit *= busy
 	deadline := time.Now().Add(limit)
 	for {
 		missing := condition()

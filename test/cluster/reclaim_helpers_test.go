@@ -46,7 +46,16 @@ func (f fixture) priority(value int32) stack.PodOption {
 	_, err := classes.Create(f.ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
 	f.must(err)
 	f.afterwards(func(ctx context.Context) error { return classes.Delete(ctx, name, metav1.DeleteOptions{}) })
-	return func(p *corev1.Pod) { p.Spec.PriorityClassName = name }
+	option := func(p *corev1.Pod) { p.Spec.PriorityClassName = name }
+	// The API server admits pods by a cache that learns of the class a moment later.
+	f.eventually(10*time.Second, func() string {
+		_, err := f.Client.CoreV1().Pods(metav1.NamespaceDefault).Create(f.ctx, stack.Pod("probe", option), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return option
 }
 
 // afterwards cleans up before the pods go.

@@ -154,25 +154,10 @@ func (f fixture) boundCount(prefix string) (n int) {
 	return n
 }
 
-// busy is how much longer things may take than on a machine that does nothing else.
-const busy = 2
-
-// eventually waits until the condition holds; the text it returns says what is
-// missing.
+// eventually fails the test where stack.Eventually does.
 func (f fixture) eventually(limit time.Duration, condition func() (missing string)) {
 	f.t.Helper()
-	limit *= busy
-	deadline := time.Now().Add(limit)
-	for {
-		missing := condition()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("after %s: %s", limit, missing)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	f.must(stack.Eventually(limit, condition))
 }
 
 // always checks that the condition holds for the whole time.

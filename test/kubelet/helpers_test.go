@@ -103,25 +103,10 @@ func (f fixture) get(name string) corev1.Pod {
 	return *p
 }
 
-// busy is how much longer things may take than on a machine that does nothing else.
-const busy = 2
-
-// eventually waits until the condition holds; the text it returns says what is
-// missing.
+// eventually fails the test where stack.Eventually does.
 func (f fixture) eventually(limit time.Duration, condition func() (missing string)) {
 	f.t.Helper()
-	limit *= busy
-	deadline := time.Now().Add(limit)
-	for {
-		missing := condition()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("after %s: %s", limit, missing)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+	f.must(stack.Eventually(limit, condition))
 }
 
 func (f fixture) eventuallyIs(limit time.Duration, phase corev1.PodPhase, names ...string) {
